@@ -1,4 +1,5 @@
-// The exceptions every library of the project throws; only `main` turns them into a line for a person.
+// The exceptions every library of the project throws; only `main` turns them into a line for a
+// person.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -6,7 +7,8 @@
 
 namespace train {
 
-/// Base of all errors. what() is one sentence that names the thing at fault and, where known, the remedy.
+/// Base of all errors. what() is one sentence that names the thing at fault and, where known, the
+/// remedy.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -41,7 +43,8 @@ class DataError : public Error {
   long line;
 };
 
-/// A wrong setting; `line` and `column` count from 1, 0 where the setting came from the command line.
+/// A wrong setting; `line` and `column` count from 1, 0 where the setting came from the command
+/// line.
 class ConfigError : public Error {
  public:
   ConfigError(std::string file, int line, int column, const std::string& message)

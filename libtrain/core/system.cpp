@@ -13,7 +13,8 @@
 namespace train {
 namespace {
 
-// The cgroup (v2) folder of this process, e.g. /sys/fs/cgroup/user.slice; limits may sit at any level above.
+// The cgroup (v2) folder of this process, e.g. /sys/fs/cgroup/user.slice; limits may sit at any
+// level above.
 std::string cgroup_folder() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);)

@@ -1,4 +1,5 @@
-// Tensor: a value type over shared, counted storage. Shapes are logical; see `Layout` for how images lie in memory.
+// Tensor: a value type over shared, counted storage. Shapes are logical; see `Layout` for how
+// images lie in memory.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace train {
 
-/// A block of memory with a version counter (autograd finds in-place changes of saved tensors by it).
+/// A block of memory with a version counter (autograd finds in-place changes of saved tensors by
+/// it).
 class Storage {
  public:
   explicit Storage(size_t bytes);  // 64-byte aligned, huge pages advised when large; not cleared

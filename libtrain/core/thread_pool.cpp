@@ -44,7 +44,7 @@ struct ThreadPool::Impl {
   std::atomic<uint32_t> pending{0};
   bool stop = false;
   int tasks = 0;
-  const std::function<void(int)>* fn = nullptr;
+  const FunctionRef<void(int)>* fn = nullptr;
   std::mutex mutex;  // guards `failure`
   std::exception_ptr failure;
 
@@ -83,7 +83,7 @@ ThreadPool::~ThreadPool() {
   for (auto& t : impl_->workers) t.join();
 }
 
-void ThreadPool::run(int tasks, const std::function<void(int)>& fn) {
+void ThreadPool::run(int tasks, FunctionRef<void(int)> fn) {
   if (!impl_ || tasks <= 1) {
     for (int i = 0; i < tasks; ++i) fn(i);
     return;
@@ -99,7 +99,8 @@ void ThreadPool::run(int tasks, const std::function<void(int)>& fn) {
   current_pool = nullptr;  // a nested parallel_for runs inline
   s.work(0, threads_);
   current_pool = saved;
-  for (uint32_t left; (left = s.pending.load(std::memory_order_acquire)) != 0;) await_change(s.pending, left);
+  for (uint32_t left; (left = s.pending.load(std::memory_order_acquire)) != 0;)
+    await_change(s.pending, left);
   if (s.failure) std::rethrow_exception(s.failure);
 }
 
@@ -120,11 +121,12 @@ PoolScope::~PoolScope() {
 
 int current_threads() { return current_pool ? current_pool->threads() : 1; }
 
-void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& fn) {
+void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn) {
   if (n <= 0) return;
   const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, current_threads());
   if (parts == 1) return fn(0, n);
-  current_pool->run(static_cast<int>(parts), [&](int i) { fn(n * i / parts, n * (i + 1) / parts); });
+  current_pool->run(static_cast<int>(parts),
+                    [&](int i) { fn(n * i / parts, n * (i + 1) / parts); });
 }
 
 void flush_denormals() {

@@ -25,10 +25,14 @@ TEST(Shape, CountsAndAxes) {
 TEST(DType, HalvesRoundTripEveryBitPattern) {
   for (uint32_t v = 0; v < 0x10000; ++v) {
     const auto h = static_cast<uint16_t>(v);
-    if (!std::isnan(f16_to_f32(h))) { EXPECT_EQ(f32_to_f16(f16_to_f32(h)), h); }
-    if (!std::isnan(bf16_to_f32(h))) { EXPECT_EQ(f32_to_bf16(bf16_to_f32(h)), h); }
+    if (!std::isnan(f16_to_f32(h))) {
+      EXPECT_EQ(f32_to_f16(f16_to_f32(h)), h);
+    }
+    if (!std::isnan(bf16_to_f32(h))) {
+      EXPECT_EQ(f32_to_bf16(bf16_to_f32(h)), h);
+    }
   }
-  EXPECT_EQ(f32_to_f16(65520.f), 0x7c00);       // ties to even: infinity
+  EXPECT_EQ(f32_to_f16(65520.f), 0x7c00);  // ties to even: infinity
   EXPECT_EQ(f32_to_f16(65519.f), 0x7bff);
   EXPECT_EQ(f32_to_f16(1.f + 0x1p-11f), 0x3c00);  // halfway rounds to even
   EXPECT_EQ(f32_to_f16(1.f + 3 * 0x1p-11f), 0x3c02);
