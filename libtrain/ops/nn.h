@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "libtrain/cpu/activation.h"
+#include "libtrain/cpu/resize.h"
 #include "libtrain/ops/op.h"
 
 namespace train {
@@ -253,32 +254,19 @@ class BinaryOp final : public Op {
   BinaryKind kind;
 };
 
-enum class ResizeMode : uint8_t { kNearest, kLinear, kCubic };
-enum class CoordinateMode : uint8_t {
-  kHalfPixel,
-  kPytorchHalfPixel,
-  kAlignCorners,
-  kAsymmetric,
-  kHalfPixelSymmetric
-};
-enum class NearestMode : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
-
 /// Resize of the last two axes of a rank-4 tensor. Inputs: x, scales (f32 [4] or absent), sizes
 /// (i64 [4] or absent); exactly one of them, known from shapes.
 class ResizeOp final : public Op {
  public:
-  ResizeOp(ResizeMode mode, CoordinateMode coordinates, NearestMode nearest, float cubic_a = -0.75f)
-      : mode(mode), coordinates(coordinates), nearest(nearest), cubic_a(cubic_a) {}
+  /// `desc` without scales: plan() fills them in from the inputs.
+  explicit ResizeOp(cpu::ResizeDesc desc) : desc(desc) {}
   std::string_view type() const override { return "Resize"; }
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
-  ResizeMode mode;
-  CoordinateMode coordinates;
-  NearestMode nearest;
-  float cubic_a;
+  cpu::ResizeDesc desc;
 };
 
 }  // namespace train

@@ -104,6 +104,9 @@ class Op {
   virtual void infer(Infos inputs, std::span<ValueInfo> outputs) const = 0;
   /// Default: everything linear.
   virtual LayoutChoice layouts(Infos inputs, Infos outputs) const;
+  /// False for ops that need only the shapes of their inputs (Shape, Size): their results are
+  /// constants once shapes are known.
+  virtual bool reads_data() const { return true; }
   /// True when output 0 is input 0's bytes under another shape (linear layouts only): nothing is
   /// copied.
   virtual bool is_view() const { return false; }
