@@ -110,9 +110,6 @@ class Op {
   /// True when output 0 is input 0's bytes under another shape (linear layouts only): nothing is
   /// copied.
   virtual bool is_view() const { return false; }
-  /// True when the outputs depend on the inputs' shapes alone (Shape, Size): the data may be null
-  /// when the plan runs, so that the planner can make constants of them.
-  virtual bool shapes_only() const { return false; }
   /// True when output 0 may overwrite input `i` (equal bytes, each place read before it is
   /// written).
   virtual bool may_overwrite(int i) const {
