@@ -32,3 +32,53 @@ build() {
   rm -f "$top/build-$preset.log"
   cmake --build --preset "$preset" --parallel "$(build_jobs)" "${targets[@]}"
 }
+
+# test_targets FOLDER...: the test programs of those folders of tests/ that have any.
+test_targets() {
+  local folder
+  for folder in "$@"; do
+    if compgen -G "tests/$folder/*_test.cpp" >/dev/null; then echo "test_${folder//\//_}"; fi
+  done
+}
+
+passed=0 failed=0 skipped=0
+
+# run_ctest BUILD_DIR [CTEST_OPTION...]: runs the tests that were built there and adds up their results.
+run_ctest() {
+  local dir=$1 xml=$1/ctest.xml field value status=0 counts=()
+  shift
+  rm -f "$xml"
+  ctest --test-dir "$dir" --parallel "$(nproc)" --timeout 900 --output-on-failure --progress \
+    --exclude-regex '_NOT_BUILT$' --output-junit ctest.xml "$@" </dev/null || status=$?
+  [ -s "$xml" ] || die "ctest wrote no results in $dir"
+  for field in tests failures skipped disabled; do
+    value=$(grep -oE -m1 "^[[:space:]]*$field=\"[0-9]+\"" "$xml" | tr -dc 0-9)
+    [ -n "$value" ] || die "$xml: no count of $field"
+    counts+=("$value")
+  done
+  local total=${counts[0]} fails=${counts[1]} skips=$((counts[2] + counts[3]))
+  [ "$status" -eq 0 ] || [ "$fails" -gt 0 ] || fails=1   # e.g. a program that could not start
+  [ $((total - skips)) -gt 0 ] || die "no test ran in $dir"
+  add_results $((total - fails - skips)) "$fails" "$skips"
+}
+
+# add_results PASSED FAILED [SKIPPED]
+add_results() { passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0})); }
+
+# check NAME COMMAND...: one more test, which passes when the command does.
+check() {
+  local name=$1
+  shift
+  step "$name"
+  if "$@" </dev/null; then add_results 1 0; else echo "FAILED: $name" >&2; add_results 0 1; fi
+}
+
+# skip NAME REASON: says plainly that something was not tested.
+skip() { step "$1"; echo "skipped: $2"; skipped=$((skipped + 1)); }
+
+# report: the closing line, and the exit status.
+report() {
+  [ "$skipped" -eq 0 ] || printf '\n%d skipped\n' "$skipped"
+  printf '\n%d passed, %d failed\n' "$passed" "$failed"
+  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The slower checks: threads under ThreadSanitizer, kernels on emulated old CPUs, replay of the fuzzers' inputs, CUDA
+# compile, the Debian package in a clean root. What this machine cannot do is skipped and said.
+# usage: scripts/test_more.sh [PART]...      parts: tsan cpus fuzz cuda deb (default: all)
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "$0")/common.sh"
+usage_if_asked "$@"
+parts=("$@")
+[ $# -gt 0 ] || parts=(tsan cpus fuzz cuda deb)
+ensure_sets test more
+
+part_tsan() {
+  local targets
+  mapfile -t targets < <(test_targets core graph pipeline)
+  step "threads under ThreadSanitizer"
+  build tsan -- "${targets[@]}"
+  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_'
+}
+
+# Run-time dispatch: the same test programs on CPUs without AVX, and with AVX2 but without AVX-512.
+part_cpus() {
+  local cpu target targets
+  mapfile -t targets < <(test_targets cpu ops)
+  [ "${#targets[@]}" -gt 0 ] || { skip "old CPUs" "no kernel tests"; return; }
+  build release -- "${targets[@]}"
+  for cpu in Nehalem Haswell; do
+    for target in "${targets[@]}"; do
+      check "$target on $cpu" qemu-x86_64-static -cpu "$cpu" "build/release/tests/$target" --gtest_brief=1
+    done
+  done
+}
+
+part_fuzz() { skip "fuzzers' inputs" "no fuzzers in the tree"; }
+
+part_cuda() {
+  if ! command -v nvcc >/dev/null; then skip "CUDA compile" "no nvcc here"
+  elif [ ! -d libtrain/cuda ]; then skip "CUDA compile" "no CUDA sources in the tree"
+  else check "CUDA compile" build cuda
+  fi
+}
+
+part_deb() {
+  local status=0
+  step "Debian package in a clean root"
+  scripts/test_deb.sh </dev/null || status=$?
+  case $status in
+    0) add_results 1 0 ;;
+    77) skip "Debian package" "see above" ;;
+    *) echo "FAILED: Debian package" >&2; add_results 0 1 ;;
+  esac
+}
+
+for part in "${parts[@]}"; do
+  declare -F "part_$part" >/dev/null || die "unknown part $part (try --help)"
+  "part_$part"
+done
+report
