@@ -254,8 +254,11 @@ class BinaryOp final : public Op {
   BinaryKind kind;
 };
 
+constexpr int kResizeResidual = 3;  // input index
+
 /// Resize of the last two axes of a rank-4 tensor. Inputs: x, scales (f32 [4] or absent), sizes
-/// (i64 [4] or absent); exactly one of them, known from shapes.
+/// (i64 [4] or absent): exactly one of them, known from shapes; after fusion a tensor of the
+/// output's shape that is added (kResizeResidual).
 class ResizeOp final : public Op {
  public:
   /// `desc` without scales: plan() fills them in from the inputs.
@@ -264,6 +267,8 @@ class ResizeOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  bool strided_output() const override { return true; }
+  bool strided_input() const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   cpu::ResizeDesc desc;
