@@ -15,35 +15,27 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 // Calls `f` with a typed pointer to the elements; 16-bit floats come as their bits.
 template <class F>
-void visit(const Tensor& t, F&& f) {
-  switch (t.dtype()) {
+void visit(DType type, const void* p, F&& f) {
+  const auto same = [](auto v) { return v; };
+  switch (type) {
     case DType::kF32:
-      f(t.data<float>(), [](float v) { return v; });
-      break;
+      return f(static_cast<const float*>(p), same);
     case DType::kF64:
-      f(t.data<double>(), [](double v) { return v; });
-      break;
+      return f(static_cast<const double*>(p), same);
     case DType::kF16:
-      f(static_cast<uint16_t*>(t.raw()), f16_to_f32);
-      break;
+      return f(static_cast<const uint16_t*>(p), f16_to_f32);
     case DType::kBF16:
-      f(static_cast<uint16_t*>(t.raw()), bf16_to_f32);
-      break;
+      return f(static_cast<const uint16_t*>(p), bf16_to_f32);
     case DType::kI8:
-      f(t.data<int8_t>(), [](int8_t v) { return v; });
-      break;
+      return f(static_cast<const int8_t*>(p), same);
     case DType::kU8:
-      f(t.data<uint8_t>(), [](uint8_t v) { return v; });
-      break;
+      return f(static_cast<const uint8_t*>(p), same);
     case DType::kI32:
-      f(t.data<int32_t>(), [](int32_t v) { return v; });
-      break;
+      return f(static_cast<const int32_t*>(p), same);
     case DType::kI64:
-      f(t.data<int64_t>(), [](int64_t v) { return v; });
-      break;
+      return f(static_cast<const int64_t*>(p), same);
     case DType::kBool:
-      f(static_cast<uint8_t*>(t.raw()), [](uint8_t v) { return v != 0; });
-      break;
+      return f(static_cast<const uint8_t*>(p), [](uint8_t v) { return v != 0; });
   }
 }
 
@@ -62,9 +54,17 @@ To convert(From v) {
 }
 
 template <class To>
-void fill(const Tensor& from, To* out) {
-  visit(from, [&](const auto* p, auto load) {
-    for (int64_t i = 0, n = from.numel(); i < n; ++i) out[i] = convert<To>(load(p[i]));
+void fill(DType type, const void* from, int64_t n, To* out) {
+  visit(type, from, [&](const auto* p, auto load) {
+    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(load(p[i]));
+  });
+}
+
+// To a 16-bit float, by way of f32.
+template <class Round>
+void fill_half(DType type, const void* from, int64_t n, uint16_t* out, Round round) {
+  visit(type, from, [&](const auto* p, auto load) {
+    for (int64_t i = 0; i < n; ++i) out[i] = round(static_cast<float>(load(p[i])));
   });
 }
 
@@ -130,51 +130,43 @@ Tensor Tensor::clone() const {
 std::vector<int64_t> Tensor::to_ints() const {
   if (is_float(dtype_)) throw ShapeError(cat("expected integers, got ", name_of(dtype_)));
   std::vector<int64_t> out(static_cast<size_t>(numel()));
-  fill(*this, out.data());
+  fill(dtype_, raw(), numel(), out.data());
   return out;
 }
 
 std::vector<double> Tensor::to_doubles() const {
   std::vector<double> out(static_cast<size_t>(numel()));
-  fill(*this, out.data());
+  fill(dtype_, raw(), numel(), out.data());
   return out;
 }
 
 Tensor Tensor::to(DType dtype) const {
   Tensor t(shape_, dtype);
-  switch (dtype) {
-    case DType::kF32:
-      fill(*this, t.data<float>());
-      break;
-    case DType::kF64:
-      fill(*this, t.data<double>());
-      break;
-    case DType::kI8:
-      fill(*this, t.data<int8_t>());
-      break;
-    case DType::kU8:
-      fill(*this, t.data<uint8_t>());
-      break;
-    case DType::kI32:
-      fill(*this, t.data<int32_t>());
-      break;
-    case DType::kI64:
-      fill(*this, t.data<int64_t>());
-      break;
-    case DType::kBool:
-      fill(*this, t.data<bool>());
-      break;
-    case DType::kF16:
-    case DType::kBF16: {
-      auto* out = static_cast<uint16_t*>(t.raw());
-      const auto values = to_doubles();
-      for (size_t i = 0; i < values.size(); ++i) {
-        const auto f = static_cast<float>(values[i]);
-        out[i] = dtype == DType::kF16 ? f32_to_f16(f) : f32_to_bf16(f);
-      }
-    }
-  }
+  convert_elements(dtype_, raw(), dtype, t.raw(), numel());
   return t;
+}
+
+void convert_elements(DType from, const void* x, DType to, void* y, int64_t n) {
+  switch (to) {
+    case DType::kF32:
+      return fill(from, x, n, static_cast<float*>(y));
+    case DType::kF64:
+      return fill(from, x, n, static_cast<double*>(y));
+    case DType::kI8:
+      return fill(from, x, n, static_cast<int8_t*>(y));
+    case DType::kU8:
+      return fill(from, x, n, static_cast<uint8_t*>(y));
+    case DType::kI32:
+      return fill(from, x, n, static_cast<int32_t*>(y));
+    case DType::kI64:
+      return fill(from, x, n, static_cast<int64_t*>(y));
+    case DType::kBool:
+      return fill(from, x, n, static_cast<bool*>(y));
+    case DType::kF16:
+      return fill_half(from, x, n, static_cast<uint16_t*>(y), f32_to_f16);
+    case DType::kBF16:
+      return fill_half(from, x, n, static_cast<uint16_t*>(y), f32_to_bf16);
+  }
 }
 
 }  // namespace train

@@ -89,6 +89,9 @@ class Tensor {
   DType dtype_ = DType::kF32;
 };
 
+/// Converts n elements between dtypes as Tensor::to does.
+void convert_elements(DType from, const void* x, DType to, void* y, int64_t n);
+
 template <class T>
 Tensor Tensor::from(const Shape& shape, std::span<const T> values) {
   Tensor t(shape, DTypeOf<T>::value);
