@@ -48,7 +48,9 @@ class Context {
   std::function<void(const std::string&, const std::string&, const Tensor&)> inspect;
 
  private:
+  friend class Instance;
   std::shared_ptr<Storage> arena_;
+  std::vector<View> views_;  // scratch, so that a run allocates nothing
 };
 
 /// A graph after the passes, with its packed weights and a bounded cache of plans per input shapes.

@@ -40,7 +40,6 @@ class ConvOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return true; }
-  bool strided_input() const override { return true; }
   double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
@@ -91,7 +90,6 @@ class PoolOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   PoolKind kind;
@@ -108,7 +106,6 @@ class GlobalPoolOp final : public Op {
   }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   PoolKind kind;
@@ -268,7 +265,6 @@ class ResizeOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return true; }
-  bool strided_input() const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   cpu::ResizeDesc desc;

@@ -1,0 +1,187 @@
+#include "libtrain/graph/net.h"
+
+#include <chrono>
+#include <list>
+#include <mutex>
+
+#include "libtrain/cpu/layout.h"
+#include "libtrain/graph/instance.h"
+#include "libtrain/graph/passes.h"
+
+namespace train {
+namespace {
+
+// Input shapes, types and layouts, and the thread count that workspaces were sized for.
+using Key = std::vector<int64_t>;
+
+Key key_of(std::span<const Feed> feeds) {
+  Key key{current_threads()};
+  for (const Feed& f : feeds) {
+    key.push_back(static_cast<int64_t>(f.tensor.dtype()) * 2 + static_cast<int64_t>(f.layout));
+    key.push_back(f.tensor.shape().rank());
+    key.insert(key.end(), f.tensor.shape().begin(), f.tensor.shape().end());
+  }
+  return key;
+}
+
+}  // namespace
+
+char* Context::arena(size_t bytes) {
+  if (!arena_ || arena_->bytes() < bytes) {
+    arena_.reset();  // before the larger one is taken: the peak is one arena, not two
+    arena_ = std::make_shared<Storage>(bytes);
+  }
+  return static_cast<char*>(arena_->data());
+}
+
+struct Net::Cache {
+  explicit Cache(size_t nodes) : packs(nodes) {}
+  std::mutex mutex;
+  std::list<std::pair<Key, std::shared_ptr<const Instance>>> instances;  // most recently used first
+  size_t made = 0;
+  PackStore packs;
+};
+
+Net::Net() = default;
+Net::~Net() = default;
+
+std::shared_ptr<Net> Net::compile(Graph graph, const NetOptions& options) {
+  graph.validate();
+  if (options.fuse) optimize(graph);
+  auto net = std::shared_ptr<Net>(new Net);
+  net->graph_ = std::move(graph);
+  net->options_ = options;
+  net->cache_ = std::make_unique<Cache>(net->graph_.nodes.size());
+  return net;
+}
+
+std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds) const {
+  if (feeds.size() != graph_.inputs.size())
+    throw ShapeError(cat("the net takes ", graph_.inputs.size(), " inputs, got ", feeds.size()));
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const GraphInput& want = graph_.inputs[i];
+    const Tensor& t = feeds[i].tensor;
+    const std::string& name = graph_.values[want.value].name;
+    if (t.dtype() != want.dtype)
+      throw ShapeError(
+          cat("input '", name, "' is ", name_of(want.dtype), ", got ", name_of(t.dtype())));
+    if (feeds[i].layout == Layout::kChannelsLast &&
+        (t.shape().rank() != 4 || t.dtype() != DType::kF32))
+      throw ShapeError(cat("input '", name, "': only f32 images of rank 4 can be channels-last"));
+    bool fits = want.dims.empty() || static_cast<int>(want.dims.size()) == t.shape().rank();
+    for (size_t d = 0; fits && d < want.dims.size(); ++d)
+      fits = want.dims[d] < 0 || want.dims[d] == t.shape()[static_cast<int>(d)];
+    if (!fits)
+      throw ShapeError(cat("input '", name, "' does not take the shape ", t.shape().str()));
+  }
+  Key key = key_of(feeds);
+  {
+    const std::lock_guard lock(cache_->mutex);
+    auto& list = cache_->instances;
+    for (auto it = list.begin(); it != list.end(); ++it)
+      if (it->first == key) {
+        list.splice(list.begin(), list, it);
+        return it->second;
+      }
+  }
+  // Planned outside the lock, so that other shapes keep running; two callers may plan the same
+  // shape once each.
+  auto made = std::make_shared<const Instance>(*this, feeds, cache_->packs);
+  const std::lock_guard lock(cache_->mutex);
+  ++cache_->made;
+  cache_->instances.emplace_front(std::move(key), made);
+  if (cache_->instances.size() > options_.instance_cache) cache_->instances.pop_back();
+  return made;
+}
+
+void Net::run(Context& context, std::span<const Feed> inputs, std::vector<Tensor>& outputs) const {
+  instance(inputs)->run(context, inputs, outputs);
+}
+
+size_t Net::plan(std::span<const Feed> inputs) const { return instance(inputs)->arena_bytes(); }
+
+Net::Stats Net::stats() const {
+  const std::lock_guard lock(cache_->mutex);
+  return {cache_->made, cache_->packs.objects()};
+}
+
+namespace {
+
+void inspect_outputs(const Context& context, const Graph& graph, const Step& step, Views outs) {
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const ValueId v = step.node->outputs[i];
+    if (v == kNoValue) continue;
+    const ValueInfo& info = *outs[i].info;
+    Tensor t(info.shape, info.dtype);
+    if (info.channels_last()) {
+      const Shape& s = info.shape;
+      cpu::nhwc_to_nchw(outs[i].as<float>(), info.ld, s[0], s[1], s[2] * s[3], t.data<float>());
+    } else {
+      std::copy_n(outs[i].as<char>(), t.bytes(), static_cast<char*>(t.raw()));
+    }
+    context.inspect(step.node->name, graph.values[v].name, t);
+  }
+}
+
+void record(std::vector<StepProfile>& profile, size_t index, const Step& step, double seconds) {
+  if (profile.size() <= index) profile.resize(index + 1);
+  StepProfile& p = profile[index];
+  if (p.runs++ == 0) {
+    p.node = step.node ? step.node->name : "reorder";
+    p.op = step.node ? step.node->op->describe() : "Reorder";
+    p.shape = step.infos[0].shape.str() + " -> " + step.infos[step.inputs].shape.str();
+    p.flops = step.flops;
+    for (const ValueInfo& i : step.infos)
+      if (i.present)
+        p.bytes += static_cast<double>(i.shape.numel()) * static_cast<double>(size_of(i.dtype));
+  }
+  p.seconds += seconds;
+}
+
+}  // namespace
+
+void Instance::run(Context& context, std::span<const Feed> feeds,
+                   std::vector<Tensor>& outputs) const {
+  char* const arena = context.arena(arena_bytes_);
+  const auto address = [&](const Location& p) -> void* {
+    switch (p.kind) {
+      case Location::kArena:
+        return arena + buffer_offsets_[p.index] + p.offset;
+      case Location::kConstant:
+        return constants_[p.index].raw();
+      case Location::kFeed:
+        return feeds[p.index].tensor.raw();
+      default:
+        return nullptr;
+    }
+  };
+  std::vector<View>& views = context.views_;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& s = steps_[i];
+    views.resize(s.infos.size());
+    for (size_t j = 0; j < s.infos.size(); ++j) views[j] = {address(s.places[j]), &s.infos[j]};
+    const Views all(views);
+    if (context.profile) {
+      const auto start = std::chrono::steady_clock::now();
+      s.plan->run(all.first(s.inputs), all.subspan(s.inputs), arena + s.workspace);
+      record(*context.profile, i, s,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    } else {
+      s.plan->run(all.first(s.inputs), all.subspan(s.inputs), arena + s.workspace);
+    }
+    if (context.inspect && s.node) inspect_outputs(context, *graph_, s, all.subspan(s.inputs));
+  }
+  outputs.resize(output_places_.size());
+  for (size_t i = 0; i < output_places_.size(); ++i) {
+    const Location& p = output_places_[i];
+    const ValueInfo& info = output_infos_[i];
+    if (p.kind == Location::kArena)
+      outputs[i] =
+          Tensor(context.storage(), buffer_offsets_[p.index] + p.offset, info.shape, info.dtype);
+    else
+      outputs[i] = (p.kind == Location::kConstant ? constants_[p.index] : feeds[p.index].tensor)
+                       .reshaped(info.shape);
+  }
+}
+
+}  // namespace train
