@@ -41,6 +41,14 @@ test_targets() {
   done
 }
 
+# fuzzers: the fuzzers' names.
+fuzzers() { basename -a -s .cpp tests/fuzz/fuzz_*.cpp; }
+
+# fuzz_seeds NAME: the files and folders that the fuzzer starts from, as tests/CMakeLists.txt has them.
+fuzz_seeds() {
+  sed -nE "s/^ocr_fuzz\\($1 [a-z_]+ SEEDS (.*)\\)\$/\\1/p" tests/CMakeLists.txt | tr ' ' '\n' | sed 's|^|tests/|'
+}
+
 passed=0 failed=0 skipped=0
 
 # run_ctest BUILD_DIR [CTEST_OPTION...]: runs the tests that were built there and adds up their results.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian packages the project needs, in one place. Sourced by the other scripts; as a program it installs them.
-# usage: scripts/packages.sh [--list] SET...      sets: build test models deb sample format
+# usage: scripts/packages.sh [--list] SET...      sets: build test more models deb run sample fuzz format
 # shellcheck disable=SC2034  # the lists are read by name
 
 # Compiler, build tools and libraries: enough for `cmake --preset release && cmake --build --preset release`.
@@ -25,6 +25,8 @@ PACKAGES_deb=(dpkg-dev file)
 PACKAGES_run=(fonts-wqy-microhei)
 # scripts/make_sample.sh.
 PACKAGES_sample=(imagemagick fonts-dejavu-core fonts-wqy-microhei)
+# scripts/fuzz.sh.
+PACKAGES_fuzz=(clang libclang-rt-dev)
 # scripts/format.sh and its checks.
 PACKAGES_format=(clang-format shellcheck)
 

@@ -16,7 +16,7 @@ run_ctest build/release
 
 if [ "${1:-}" != --fast ]; then
   step "kernels and parsers under AddressSanitizer and UndefinedBehaviorSanitizer"
-  mapfile -t targets < <(test_targets core cpu ops graph text image postprocess onnx config)
+  mapfile -t targets < <(test_targets core cpu ops graph text image postprocess onnx config; fuzzers)
   build asan -- "${targets[@]}"
   run_ctest build/asan
 fi

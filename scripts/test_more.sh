@@ -15,7 +15,7 @@ part_tsan() {
   mapfile -t targets < <(test_targets core graph pipeline)
   step "threads under ThreadSanitizer"
   build tsan -- "${targets[@]}"
-  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_'
+  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_|^fuzz_'
 }
 
 # Run-time dispatch: the same test programs on CPUs without AVX, and with AVX2 but without AVX-512.
@@ -31,7 +31,17 @@ part_cpus() {
   done
 }
 
-part_fuzz() { skip "fuzzers' inputs" "no fuzzers in the tree"; }
+# The corpus, and more mutations of it than the ordinary tests run, under AddressSanitizer.
+part_fuzz() {
+  local name seeds
+  mapfile -t names < <(fuzzers)
+  step "building the fuzzers"
+  build asan -- "${names[@]}"
+  for name in "${names[@]}"; do
+    mapfile -t seeds < <(fuzz_seeds "${name#fuzz_}")
+    check "$name" "build/asan/tests/$name" --seed 2 --mutations 20000 "${seeds[@]}"
+  done
+}
 
 part_cuda() {
   if ! command -v nvcc >/dev/null; then skip "CUDA compile" "no nvcc here"
