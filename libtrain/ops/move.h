@@ -70,7 +70,6 @@ class TransposeOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   bool strided_output() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
@@ -88,7 +87,6 @@ class ConcatOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   bool strided_output() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
@@ -104,7 +102,6 @@ class SplitOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
@@ -117,7 +114,6 @@ class SliceOp final : public Op {
   std::string_view type() const override { return "Slice"; }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 };
@@ -133,7 +129,6 @@ class PadOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
@@ -169,7 +164,6 @@ class DepthSpaceOp final : public Op {
   LayoutChoice layouts(Infos inputs, Infos outputs) const override {
     return follow_image(inputs, outputs);
   }
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 

@@ -14,7 +14,6 @@ class ShapeOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   bool reads_data() const override { return false; }
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
@@ -28,7 +27,6 @@ class SizeOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   bool reads_data() const override { return false; }
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 };
