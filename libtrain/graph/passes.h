@@ -9,4 +9,10 @@ void fold_constants(Graph& graph);
 /// Everything Net::compile runs when `fuse` is set; passes.cpp lists it in order.
 void optimize(Graph& graph);
 
+/// Replaces the Softmax over the last axis that makes output `output` by SoftmaxBest (see
+/// ops/best.h): the output becomes
+/// [..., 3] of class, probability and the probability of `extra_class`. Returns false, changing
+/// nothing, when the output comes from elsewhere.
+bool keep_best_class(Graph& graph, size_t output, int64_t extra_class);
+
 }  // namespace train

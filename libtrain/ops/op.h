@@ -118,6 +118,8 @@ class Op {
   }
   /// True when a channels-last output 0 may have ld > C: it can be written into a wider buffer.
   virtual bool strided_output() const { return false; }
+  /// True when channels-last inputs may have ld > C.
+  virtual bool strided_input() const { return false; }
   /// Floating point operations (2 per multiply-add), for profiles.
   virtual double flops(Infos inputs, Infos outputs) const;
   virtual std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const = 0;

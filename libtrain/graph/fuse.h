@@ -1,0 +1,22 @@
+// The fusing passes, each in the file named after it; `optimize` runs them in order.
+#pragma once
+#include "libtrain/graph/graph.h"
+
+namespace train {
+
+/// Activations spelled out in simpler operators: HardSwish, HardSigmoid, GELU, Swish;
+/// GlobalAveragePool from ReduceMean.
+void fuse_activations(Graph& graph);
+/// LayerNormalization spelled out over the last axis.
+void fuse_layer_norm(Graph& graph);
+/// Batch norm, per-channel affines, bias, activation and scalar affines into the convolution before
+/// them (folded in f64). Returns whether anything changed.
+bool fuse_into_convs(Graph& graph);
+/// Bias and activation into the product with a constant matrix before them. Returns whether
+/// anything changed.
+bool fuse_into_matmuls(Graph& graph);
+/// The addition of a tensor of equal shape into the convolution or resize that makes the other
+/// operand.
+void fuse_residuals(Graph& graph);
+
+}  // namespace train
