@@ -2,7 +2,6 @@
 
 #include "libtrain/graph/fuse.h"
 #include "libtrain/graph/rewriter.h"
-#include "libtrain/ops/reduce.h"
 
 namespace train {
 namespace {
@@ -142,11 +141,8 @@ void fuse_activations(Graph& graph) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& n = r.node(i);
     if (!n.op) continue;
-    if (const auto* mean = Rewriter::as<ReduceOp>(n)) {
-      const auto& shape = shapes[n.inputs[0]];
-      if (mean->is_spatial_mean(shape ? shape->rank() : 0,
-                                n.inputs.size() > 1 ? graph.constant(n.inputs[1]) : nullptr))
-        r.become(n, std::make_shared<GlobalPoolOp>(PoolKind::kAverage), {n.inputs[0]});
+    if (is_mean_over(n, shapes, 2) && shapes[n.inputs[0]]->rank() == 4) {
+      r.become(n, std::make_shared<GlobalPoolOp>(PoolKind::kAverage), {n.inputs[0]});
       continue;
     }
     fuse_hard_sigmoid(r, n) || fuse_scaled_hard_swish(r, n) || fuse_gated(r, n) || fuse_gelu(r, n);

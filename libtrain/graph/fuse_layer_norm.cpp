@@ -1,6 +1,5 @@
 #include "libtrain/graph/fuse.h"
 #include "libtrain/graph/rewriter.h"
-#include "libtrain/ops/reduce.h"
 
 namespace train {
 namespace {
@@ -9,11 +8,7 @@ namespace {
 std::optional<ValueId> last_axis_mean(Rewriter& r, ValueId v,
                                       const std::vector<std::optional<Shape>>& shapes) {
   const Node* n = r.producer(v);
-  const auto* op = n ? Rewriter::as<ReduceOp>(*n) : nullptr;
-  if (!op || !shapes[n->inputs[0]]) return std::nullopt;
-  const Tensor* axes = n->inputs.size() > 1 ? r.graph_constant(n->inputs[1]) : nullptr;
-  if (!op->is_last_axis_mean(shapes[n->inputs[0]]->rank(), axes)) return std::nullopt;
-  return n->inputs[0];
+  return n && is_mean_over(*n, shapes, 1) ? std::optional(n->inputs[0]) : std::nullopt;
 }
 
 bool is_square(Rewriter& r, const Node& n) {

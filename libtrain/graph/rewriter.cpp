@@ -90,8 +90,18 @@ void Rewriter::redirect(ValueId from, ValueId to) {
   release(from);
 }
 
+bool is_mean_over(const Node& n, const std::vector<std::optional<Shape>>& shapes, int trailing) {
+  if (n.op->type() != "ReduceMean" || !shapes[n.inputs[0]] || !shapes[n.outputs[0]]) return false;
+  const Shape &in = *shapes[n.inputs[0]], &out = *shapes[n.outputs[0]];
+  if (in.rank() != out.rank() || in.rank() < trailing) return false;
+  for (int i = 0; i < in.rank(); ++i)
+    if (out[i] != (i >= in.rank() - trailing ? 1 : in[i])) return false;
+  return true;
+}
+
 std::vector<std::optional<Shape>> probe_shapes(const Graph& graph) {
-  constexpr int64_t kFreeDim = 64;  // a multiple of every stride in use
+  constexpr int64_t kFreeBatch = 2;  // not 1: a reduction over the batch must show
+  constexpr int64_t kFreeDim = 64;   // a multiple of every stride in use
   constexpr int64_t kMaxElements =
       1 << 16;  // of what is evaluated on the way: shape arithmetic is tiny
   std::vector<std::optional<Shape>> shapes(graph.values.size());
@@ -100,7 +110,7 @@ std::vector<std::optional<Shape>> probe_shapes(const Graph& graph) {
   for (const GraphInput& in : graph.inputs) {
     Shape s;
     for (size_t i = 0; i < in.dims.size(); ++i)
-      s.push_back(in.dims[i] >= 0 ? in.dims[i] : i == 0 ? 1 : kFreeDim);
+      s.push_back(in.dims[i] >= 0 ? in.dims[i] : i == 0 ? kFreeBatch : kFreeDim);
     shapes[in.value] = s;
     types[in.value] = in.dtype;
   }

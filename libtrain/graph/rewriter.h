@@ -63,4 +63,8 @@ class Rewriter {
 /// know ranks and the dimensions that weights fix. An entry is empty where inference failed.
 std::vector<std::optional<Shape>> probe_shapes(const Graph& graph);
 
+/// Whether `n` is a ReduceMean over exactly the last `trailing` axes that keeps them, by the shapes
+/// it was seen to make.
+bool is_mean_over(const Node& n, const std::vector<std::optional<Shape>>& shapes, int trailing);
+
 }  // namespace train
