@@ -1,0 +1,96 @@
+// Eager: runs ops at once on tensors, through the same plans as inference, out of a bounded cache.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "libtrain/ops/op.h"
+
+namespace train {
+
+class Gradient;
+
+/// A tensor with its layout: what eager ops take and give. Channels-last arrays are dense (ld ==
+/// C).
+struct Array {
+  Tensor tensor;  // undefined where only the shape counts, or where an optional input is absent
+  Shape shape;
+  DType dtype = DType::kF32;
+  Layout layout = Layout::kLinear;
+  bool constant = false;  // changes rarely (weights): plans may keep a packed copy
+  bool present = false;
+
+  Array() = default;  // an absent optional input
+  explicit Array(Tensor t, Layout layout = Layout::kLinear, bool constant = false)
+      : tensor(std::move(t)),
+        shape(tensor.shape()),
+        dtype(tensor.dtype()),
+        layout(layout),
+        constant(constant),
+        present(true) {}
+
+  /// The same without its contents: an operand of which only the shape is read.
+  Array without_data() const {
+    Array a = *this;
+    a.tensor = Tensor();
+    a.constant = false;
+    return a;
+  }
+  ValueInfo info() const;
+};
+
+/// Runs ops. Not thread-safe: one caller's (ops split their own work over the caller's pool).
+///
+/// What an op object needs again and again (its plans by shapes, layouts and thread count, its
+/// packed weights, its gradient) is kept with the object's identity, so layers own their ops.
+/// Packed weights remember the storage and the version of the constants they were made from: one
+/// in-place update (an optimiser step) makes the next run pack anew, and between two updates any
+/// number of runs share the pack. The least recently used ops are forgotten when the cache's bytes
+/// (packed weights counted as large as the weights) pass the limit.
+class Eager {
+ public:
+  struct Stats {
+    size_t plans_made = 0, packs_made = 0;
+    size_t ops_cached = 0, bytes_cached = 0;
+  };
+
+  explicit Eager(size_t max_cache_bytes = size_t{256} << 20);
+  ~Eager();
+  Eager(const Eager&) = delete;
+  Eager& operator=(const Eager&) = delete;
+
+  /// Runs `op`; the outputs are new, except that a view op shares its input's storage. Inputs in
+  /// another layout than the op wants are reordered. Throws ShapeError naming the op.
+  std::vector<Array> run(const std::shared_ptr<const Op>& op, std::span<const Array> inputs,
+                         size_t outputs = 1);
+  /// The same for an op with one output.
+  Array run(const std::shared_ptr<const Op>& op, std::initializer_list<Array> inputs);
+
+  /// `a` in the wanted layout: itself where both read alike, else a reordered copy.
+  Array to_layout(const Array& a, Layout layout);
+
+  /// The op's gradient, made once. Throws Error when the op has none.
+  std::shared_ptr<const Gradient> gradient(const std::shared_ptr<const Op>& op);
+
+  Stats stats() const;
+
+ private:
+  struct OpState;
+  struct Prepared;
+  OpState& state_of(const std::shared_ptr<const Op>& op);
+  const Prepared& prepare(OpState& state, std::span<const Array> inputs, size_t outputs);
+  void account(OpState& state);
+  void* workspace(size_t bytes);
+
+  size_t max_bytes_, bytes_ = 0;
+  std::list<OpState> states_;  // most recently used first
+  std::unordered_map<const Op*, std::list<OpState>::iterator> index_;
+  std::shared_ptr<Storage> workspace_;
+  Stats made_;
+};
+
+}  // namespace train

@@ -1,0 +1,52 @@
+#include "libtrain/autograd/gradient.h"
+
+namespace train {
+namespace {
+
+struct Row {
+  std::string_view op;  // Op::type()
+  std::shared_ptr<const Gradient> (*make)(const Op& op);
+};
+constexpr Row kGradients[] = {
+    {"Conv", conv_gradient},
+    {"MatMul", matmul_gradient},
+    {"Relu", relu_gradient},
+    {"Add", add_gradient},
+    {"MaxPool", max_pool_gradient},
+    {"GlobalAveragePool", global_average_pool_gradient},
+    {"Reshape", reshape_gradient},
+    {"Flatten", reshape_gradient},
+    {"SoftmaxCrossEntropy", softmax_cross_entropy_gradient},
+};
+
+}  // namespace
+
+std::shared_ptr<const Gradient> make_gradient(const Op& op) {
+  for (const Row& row : kGradients)
+    if (row.op == op.type()) return row.make(op);
+  throw Error(cat("the op ", op.type(), " has no gradient; freeze what lies before it"));
+}
+
+const Array& GradContext::grad(size_t i) const {
+  const Array& g = node_.outputs[i].slot->grad;
+  if (!g.present) throw Error(cat(node_.op->describe(), ": no gradient reached output ", i));
+  return g;
+}
+
+bool GradContext::needs(size_t i) const {
+  return i < node_.inputs.size() && node_.inputs[i].slot && node_.inputs[i].slot->requires_grad;
+}
+
+void GradContext::set(size_t i, Array grad) {
+  tape_.accumulate(*node_.inputs[i].slot, std::move(grad));
+}
+
+const Array& GradContext::checked(const Tape::Saved& s, const char* what, size_t i) const {
+  if (s.array.tensor.defined() && s.array.tensor.storage()->version != s.version)
+    throw Error(cat(node_.op->describe(), ": ", what, " ", i,
+                    " was changed in place after the forward pass, and the gradient needs it; "
+                    "change it after backward, or change a copy"));
+  return s.array;
+}
+
+}  // namespace train

@@ -1,0 +1,110 @@
+#include "libtrain/autograd/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libtrain/autograd/gradient.h"
+#include "libtrain/cpu/elementwise.h"
+
+namespace train {
+
+Variable::Variable(Array array, bool requires_grad)
+    : array_(std::move(array)), slot_(std::make_shared<Slot>()) {
+  slot_->shape = array_.shape;
+  slot_->dtype = array_.dtype;
+  slot_->layout = array_.layout;
+  slot_->requires_grad = requires_grad;
+}
+
+Variable Variable::input(Tensor value, Layout layout) {
+  return Variable(Array(std::move(value), layout), false);
+}
+
+Variable Variable::constant(Tensor value) {
+  return Variable(Array(std::move(value), Layout::kLinear, /*constant=*/true), false);
+}
+
+Variable Variable::parameter(Tensor value) {
+  return Variable(Array(std::move(value), Layout::kLinear, /*constant=*/true), true);
+}
+
+Tensor& Variable::writable() {
+  ++array_.tensor.storage()->version;
+  return array_.tensor;
+}
+
+Tape::~Tape() = default;
+
+Variable Tape::apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs) {
+  return apply(op, std::span(inputs.begin(), inputs.size()), 1)[0];
+}
+
+Tape::Saved Tape::save(const Variable& v, bool contents) {
+  if (!v.defined()) return {};
+  if (!contents) return {v.array().without_data(), 0, v.slot_};
+  return {v.array(), v.value().storage()->version, v.slot_};
+}
+
+std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
+                                  std::span<const Variable> inputs, size_t outputs) {
+  const bool record = record_ && std::ranges::any_of(inputs, &Variable::requires_grad);
+  std::shared_ptr<const Gradient> gradient;
+  if (record) gradient = eager_.gradient(op);
+  std::vector<Array> arrays;
+  for (const Variable& v : inputs) arrays.push_back(v.array());
+  std::vector<Variable> results;
+  for (Array& a : eager_.run(op, arrays, outputs))
+    results.push_back(Variable(std::move(a), record));
+  if (!record) return results;
+
+  Node node{op, gradient, {}, {}};
+  for (size_t i = 0; i < inputs.size(); ++i)
+    node.inputs.push_back(save(inputs[i], gradient->saves.inputs >> i & 1));
+  for (size_t i = 0; i < results.size(); ++i)
+    node.outputs.push_back(save(results[i], gradient->saves.outputs >> i & 1));
+  nodes_.push_back(std::move(node));
+  return results;
+}
+
+void Tape::backward(const Variable& loss) {
+  require(loss.defined() && loss.value().numel() == 1 && loss.value().dtype() == DType::kF32,
+          "backward starts from a loss of one f32 element");
+  const bool known = std::ranges::any_of(nodes_, [&](const Node& n) {
+    return std::ranges::any_of(n.outputs, [&](const Saved& s) { return s.slot == loss.slot_; });
+  });
+  if (!known)
+    throw Error(
+        "the loss is not on this tape: nothing before it requires a gradient, or backward "
+        "has run already");
+  const float one = 1;
+  accumulate(*loss.slot_, Array(Tensor::from<float>(loss.shape(), std::span(&one, 1))));
+  while (!nodes_.empty()) {
+    Node node = std::move(nodes_.back());
+    nodes_.pop_back();  // what it saved goes as soon as it is used
+    const bool reached =
+        std::ranges::any_of(node.outputs, [](const Saved& s) { return s.slot->grad.present; });
+    if (!reached) continue;
+    GradContext context(*this, node);
+    node.gradient->run(context);
+    for (Saved& s : node.outputs) s.slot->grad = Array();
+  }
+}
+
+void Tape::accumulate(Variable::Slot& slot, Array grad) {
+  if (grad.shape != slot.shape)
+    throw ShapeError(
+        cat("a gradient of shape ", grad.shape.str(), " for a value of shape ", slot.shape.str()));
+  grad = eager_.to_layout(grad, slot.layout);
+  if (!slot.grad.present) {
+    slot.grad = std::move(grad);
+    return;
+  }
+  // The sum goes into the old gradient's memory where nobody else holds it.
+  const Tensor old = std::exchange(slot.grad.tensor, Tensor());
+  const Tensor sum = old.storage().use_count() == 1 ? old : Tensor(slot.shape);
+  cpu::binary(cpu::BinaryOp::kAdd, old.data<float>(), grad.tensor.data<float>(), sum.data<float>(),
+              old.numel());
+  slot.grad.tensor = sum;
+}
+
+}  // namespace train

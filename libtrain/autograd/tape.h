@@ -1,0 +1,99 @@
+// Variable and Tape: a recorded forward pass, and the backward pass over it.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "libtrain/autograd/eager.h"
+
+namespace train {
+
+/// A value that a gradient may flow to. A handle: copies share value and gradient.
+class Variable {
+ public:
+  Variable() = default;  // an absent optional input
+  /// Data: no gradient.
+  static Variable input(Tensor value, Layout layout = Layout::kLinear);
+  /// Data that ops need at planning time (the shape of a reshape): no gradient.
+  static Variable constant(Tensor value);
+  /// A trainable leaf in linear order. Between in-place updates its contents count as constant.
+  static Variable parameter(Tensor value);
+
+  bool defined() const { return slot_ != nullptr; }
+  const Array& array() const { return array_; }
+  const Tensor& value() const { return array_.tensor; }
+  const Shape& shape() const { return array_.shape; }
+  Layout layout() const { return array_.layout; }
+  /// The value for a change in place: counts its storage's version up, so that packed copies are
+  /// made anew and a gradient that saved the old contents is refused.
+  Tensor& writable();
+
+  bool requires_grad() const { return slot_ && slot_->requires_grad; }
+  /// Freezes or unfreezes a leaf.
+  void set_requires_grad(bool on) { slot_->requires_grad = on; }
+  /// The gradient, in the value's shape and layout; undefined before a backward pass reached it.
+  /// Only leaves keep theirs; backward passes add to it until clear_grad().
+  const Tensor& grad() const { return slot_->grad.tensor; }
+  void clear_grad() { slot_->grad = Array(); }
+
+ private:
+  friend class Tape;
+  // Apart from the value, so that the tape does not keep values alive that no gradient reads.
+  struct Slot {
+    Array grad;
+    Shape shape;
+    DType dtype = DType::kF32;
+    Layout layout = Layout::kLinear;
+    bool requires_grad = false;
+  };
+  Variable(Array array, bool requires_grad);
+
+  Array array_;
+  std::shared_ptr<Slot> slot_;
+};
+
+/// Records the ops of one forward pass. backward() walks them in reverse order of recording, which
+/// fixes the order in which gradients are added, and empties the tape.
+class Tape {
+ public:
+  /// With `record` false the tape only computes (evaluation).
+  explicit Tape(Eager& eager, bool record = true) : eager_(eager), record_(record) {}
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Eager& eager() { return eager_; }
+  /// Runs the op; records it when an input requires a gradient. Throws ShapeError naming the op,
+  /// and Error when a gradient is required and the op has none.
+  Variable apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs);
+  std::vector<Variable> apply(const std::shared_ptr<const Op>& op, std::span<const Variable> inputs,
+                              size_t outputs);
+
+  /// Adds d loss / d leaf to every leaf that requires it; `loss` has one f32 element. Throws Error
+  /// when the loss is not on the tape, and, naming the op, when a saved tensor was changed in
+  /// place.
+  void backward(const Variable& loss);
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  friend class GradContext;
+  // What a gradient will read of an input or output: its contents if declared, else its shape.
+  struct Saved {
+    Array array;
+    uint64_t version = 0;
+    std::shared_ptr<Variable::Slot> slot;  // null for an absent input
+  };
+  struct Node {
+    std::shared_ptr<const Op> op;
+    std::shared_ptr<const Gradient> gradient;
+    std::vector<Saved> inputs, outputs;
+  };
+  static Saved save(const Variable& v, bool contents);
+  void accumulate(Variable::Slot& slot, Array grad);
+
+  Eager& eager_;
+  bool record_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace train
