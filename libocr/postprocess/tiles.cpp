@@ -1,0 +1,218 @@
+#include "libocr/postprocess/tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "libtrain/core/error.h"
+
+namespace ocr {
+namespace {
+
+struct Item {
+  Polygon points;
+  double score = 0, area = 0;
+  Bounds bounds;
+  size_t tile = 0;
+  bool cut_x = false, cut_y = false;  // at a left or right, at an upper or lower inner edge
+  bool cut() const { return cut_x || cut_y; }
+};
+
+auto bounds_key(const Item& i) {
+  return std::make_tuple(i.bounds.y0, i.bounds.x0, i.bounds.y1, i.bounds.x1);
+}
+
+bool before(const Item& a, const Item& b) {
+  if (bounds_key(a) != bounds_key(b)) return bounds_key(a) < bounds_key(b);
+  if (a.cut() != b.cut()) return b.cut();
+  if (a.score != b.score) return a.score > b.score;
+  return std::lexicographical_compare(
+      a.points.begin(), a.points.end(), b.points.begin(), b.points.end(),
+      [](Point2f p, Point2f q) { return p.x != q.x ? p.x < q.x : p.y < q.y; });
+}
+
+std::vector<Item> collect(const std::vector<Tile>& tiles, int page_width, int page_height,
+                          float margin) {
+  std::vector<Item> items;
+  for (size_t t = 0; t < tiles.size(); ++t) {
+    const Tile& tile = tiles[t];
+    for (const Detection& d : tile.detections) {
+      const bool usable =
+          d.points.size() >= 3 && std::all_of(d.points.begin(), d.points.end(), [](Point2f p) {
+            return std::isfinite(p.x) && std::isfinite(p.y);
+          });
+      if (!usable) continue;
+      Item item;
+      item.points = d.points;
+      item.score = d.score;
+      item.tile = t;
+      for (Point2f& p : item.points) {
+        p.x += static_cast<float>(tile.x);
+        p.y += static_cast<float>(tile.y);
+      }
+      item.area = polygon_area(item.points);
+      const Bounds b = item.bounds = bounds_of(item.points);
+      const float right = static_cast<float>(tile.x + tile.width);
+      const float bottom = static_cast<float>(tile.y + tile.height);
+      item.cut_x = (tile.x > 0 && b.x0 <= static_cast<float>(tile.x) + margin) ||
+                   (tile.x + tile.width < page_width && b.x1 >= right - 1 - margin);
+      item.cut_y = (tile.y > 0 && b.y0 <= static_cast<float>(tile.y) + margin) ||
+                   (tile.y + tile.height < page_height && b.y1 >= bottom - 1 - margin);
+      items.push_back(std::move(item));
+    }
+  }
+  std::sort(items.begin(), items.end(), before);
+  return items;
+}
+
+struct Interval {
+  double low = INFINITY, high = -INFINITY;
+  double length() const { return high - low; }
+};
+
+Interval project(const Polygon& points, double dx, double dy) {
+  Interval out;
+  for (Point2f p : points) {
+    const double v = p.x * dx + p.y * dy;
+    out.low = std::min(out.low, v);
+    out.high = std::max(out.high, v);
+  }
+  return out;
+}
+
+double shared(const Interval& a, const Interval& b) {
+  return std::min(a.high, b.high) - std::max(a.low, b.low);
+}
+
+// Unit vector along the longer side of the smallest rectangle.
+Point2f direction_of(const Polygon& points) {
+  const Quad q = min_area_rect(points).corners;
+  const Point2f across{q[1].x - q[0].x, q[1].y - q[0].y}, down{q[3].x - q[0].x, q[3].y - q[0].y};
+  const float w = std::hypot(across.x, across.y), h = std::hypot(down.x, down.y);
+  const Point2f side = w >= h ? across : down;
+  const float length = std::max(w, h);
+  return length > 0 ? Point2f{side.x / length, side.y / length} : Point2f{1, 0};
+}
+
+// Two parts of one line: alike in height, at the same height, and meeting along the line.
+bool continues(const Item& a, const Item& b, const TileMergeOptions& options) {
+  if (!a.cut() && !b.cut()) return false;
+  const Point2f d = direction_of(a.area >= b.area ? a.points : b.points);
+  const Interval across_a = project(a.points, -d.y, d.x), across_b = project(b.points, -d.y, d.x);
+  const double low = std::min(across_a.length(), across_b.length());
+  const double high = std::max(across_a.length(), across_b.length());
+  if (low <= 0 || low < 0.5 * high || shared(across_a, across_b) < options.line_overlap * low) {
+    return false;
+  }
+  const double along = shared(project(a.points, d.x, d.y), project(b.points, d.x, d.y));
+  return a.cut() && b.cut() ? along > -0.3 * low : along > 0;
+}
+
+bool same_text(const Item& a, const Item& b, const TileMergeOptions& options) {
+  const double common = intersection_area(a.points, b.points);
+  const double smaller = std::min(a.area, b.area);
+  return (smaller > 0 && common >= options.duplicate_overlap * smaller) || continues(a, b, options);
+}
+
+size_t find_root(std::vector<size_t>* parent, size_t i) {
+  while ((*parent)[i] != i) i = (*parent)[i] = (*parent)[(*parent)[i]];
+  return i;
+}
+
+// The one box for several that show the same text.
+Detection join(std::vector<const Item*> group) {
+  std::stable_sort(group.begin(), group.end(), [](const Item* a, const Item* b) {
+    return a->cut() != b->cut() ? b->cut() : a->area > b->area;
+  });
+  std::vector<const Item*> parts{group[0]};
+  for (size_t i = 1; i < group.size(); ++i) {
+    // A box that no seam cut stands for what lies mostly inside it; a cut one lacks its end, so
+    // that every further part counts.
+    const bool covered = std::any_of(parts.begin(), parts.end(), [&](const Item* p) {
+      const double least = p->cut() ? 0.99 : 0.7;
+      return intersection_area(p->points, group[i]->points) >= least * group[i]->area;
+    });
+    if (!covered) parts.push_back(group[i]);
+  }
+  Detection out;
+  double area = 0;
+  bool quads = true;
+  Polygon all;
+  for (const Item* p : parts) {
+    out.score += p->score * p->area;
+    area += p->area;
+    quads = quads && p->points.size() == 4;
+    all.insert(all.end(), p->points.begin(), p->points.end());
+  }
+  out.score = area > 0 ? out.score / area : parts[0]->score;
+  out.points = parts[0]->points;
+  if (parts.size() == 1) return out;
+  if (quads) {
+    const Quad q = order_points_clockwise(min_area_rect_int(all).corners, CornerOrder::kSumDiff);
+    out.points.assign(q.begin(), q.end());
+  } else {
+    for (size_t i = 1; i < parts.size(); ++i) {
+      out.points = polygon_union(out.points, parts[i]->points);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<int> tile_origins(int length, int tile, int overlap) {
+  if (length <= 0 || tile <= 0 || overlap < 0 || overlap >= tile) {
+    throw train::ConfigError("", 0, 0,
+                             train::cat("tiles of ", tile, " pixels with ", overlap,
+                                        " in common cannot cover ", length, " pixels"));
+  }
+  if (length <= tile) return {0};
+  const int64_t step = tile - overlap;
+  const int64_t count = (length - overlap + step - 1) / step;
+  std::vector<int> out;
+  for (int64_t i = 0; i < count; ++i) {
+    out.push_back(static_cast<int>(i * (length - tile) / (count - 1)));
+  }
+  return out;
+}
+
+std::vector<Detection> merge_tiles(const std::vector<Tile>& tiles, int page_width, int page_height,
+                                   const TileMergeOptions& options) {
+  const std::vector<Item> items = collect(tiles, page_width, page_height, options.edge_margin);
+  std::vector<size_t> parent(items.size());
+  std::iota(parent.begin(), parent.end(), size_t{0});
+  for (size_t i = 0; i < items.size(); ++i) {
+    // Sorted by upper edge: later boxes that start below this one's lower edge cannot touch it.
+    for (size_t j = i + 1; j < items.size() && items[j].bounds.y0 <= items[i].bounds.y1; ++j) {
+      if (items[i].tile == items[j].tile ||
+          items[j].bounds.x0 > items[i].bounds.x1 + options.edge_margin * 4 ||
+          items[i].bounds.x0 > items[j].bounds.x1 + options.edge_margin * 4 ||
+          !same_text(items[i], items[j], options)) {
+        continue;
+      }
+      const size_t a = find_root(&parent, i), b = find_root(&parent, j);
+      parent[std::max(a, b)] = std::min(a, b);
+    }
+  }
+  std::vector<std::vector<const Item*>> groups(items.size());
+  for (size_t i = 0; i < items.size(); ++i) groups[find_root(&parent, i)].push_back(&items[i]);
+
+  std::vector<Detection> out;
+  for (std::vector<const Item*>& group : groups) {
+    if (group.empty()) continue;
+    Detection d = join(std::move(group));
+    for (Point2f& p : d.points) {
+      p.x = std::clamp(std::nearbyint(p.x), 0.0f, static_cast<float>(page_width - 1));
+      p.y = std::clamp(std::nearbyint(p.y), 0.0f, static_cast<float>(page_height - 1));
+    }
+    out.push_back(std::move(d));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Detection& a, const Detection& b) {
+    const Bounds p = bounds_of(a.points), q = bounds_of(b.points);
+    return p.y0 != q.y0 ? p.y0 < q.y0 : p.x0 < q.x0;
+  });
+  return out;
+}
+
+}  // namespace ocr
