@@ -153,9 +153,15 @@ class ConfigReader {
   std::vector<std::string> names_;
 };
 
+// map[key], undefined where there is no such map (yaml-cpp throws when a chain goes on from there).
+YAML::Node child(const YAML::Node& map, const char* key) {
+  if (map.IsDefined() && map.IsMap() && map[key]) return map[key];
+  return YAML::Node(YAML::NodeType::Undefined);
+}
+
 // The first transform of `ops` called `name`; undefined when there is none.
 YAML::Node find_op(const YAML::Node& ops, const std::string& name) {
-  if (ops.IsSequence())
+  if (ops.IsDefined() && ops.IsSequence())
     for (const YAML::Node& op : ops)
       if (op.IsMap() && op[name]) return op[name];
   return YAML::Node(YAML::NodeType::Undefined);
@@ -175,7 +181,7 @@ class InferenceYml {
   }
 
   void detection(const YAML::Node& root) {
-    const YAML::Node ops = root["PreProcess"]["transform_ops"];
+    const YAML::Node ops = child(child(root, "PreProcess"), "transform_ops");
     const YAML::Node resize = find_op(ops, "DetResizeForTest");
     take(resize, "limit_side_len", "det_limit_side_len");
     take(resize, "limit_type", "det_limit_type");
@@ -189,7 +195,7 @@ class InferenceYml {
     const YAML::Node norm = find_op(ops, "NormalizeImage");
     take(norm, "mean", "det_mean");
     take(norm, "std", "det_std");
-    const YAML::Node post = root["PostProcess"];
+    const YAML::Node post = child(root, "PostProcess");
     take(post, "thresh", "det_db_thresh");
     take(post, "box_thresh", "det_db_box_thresh");
     take(post, "unclip_ratio", "det_db_unclip_ratio");
@@ -200,10 +206,10 @@ class InferenceYml {
   }
 
   std::vector<std::string> recognition(const YAML::Node& root) {
-    take(find_op(root["PreProcess"]["transform_ops"], "RecResizeImg"), "image_shape",
+    take(find_op(child(child(root, "PreProcess"), "transform_ops"), "RecResizeImg"), "image_shape",
          "rec_image_shape");
     std::vector<std::string> characters;
-    const YAML::Node list = root["PostProcess"]["character_dict"];
+    const YAML::Node list = child(child(root, "PostProcess"), "character_dict");
     if (list.IsDefined() && list.IsSequence())
       for (const YAML::Node& n : list) characters.push_back(n.IsScalar() ? n.Scalar() : "");
     return characters;
