@@ -39,8 +39,8 @@ struct ImportOptions {
 
 constexpr int kMinOpset = 7, kMaxOpset = 24;
 
-/// Reads a model file. Floats of every width become f32 (weights, inputs, casts), so a half-precision
-/// model runs in f32. External data is read from the model's own folder only. Throws
+/// Reads a model file. Floats of every width become f32 (weights, inputs, casts), so a
+/// half-precision model runs in f32. External data is read from the model's own folder only. Throws
 /// train::FormatError when the file is no valid model, exceeds a limit, or uses an operator that is
 /// not supported (named with its domain, opset and node).
 train::Graph import_onnx(const std::string& path, const ImportOptions& options = {},

@@ -51,7 +51,8 @@ void ShapeProbe::add_input(ValueId v, train::DType dtype, const std::vector<int6
   k.valid = true;
 }
 
-// Infers the node's outputs under one of the guesses and computes small ones whose inputs are known.
+// Infers the node's outputs under one of the guesses and computes small ones whose inputs are
+// known.
 bool ShapeProbe::evaluate(const train::Node& node, bool second, std::vector<ValueInfo>& outputs,
                           std::vector<std::optional<Tensor>>& data) const {
   std::vector<ValueInfo> inputs;
@@ -146,8 +147,8 @@ const Tensor* ShapeProbe::constant(ValueId v) const {
 // ---- NodeBuilder
 
 void NodeBuilder::fail(const std::string& why) const {
-  throw FormatError(cat("operator ", node.op_type().substr(0, 100), " (opset ", opset, ") at node '",
-                        name, "': ", why));
+  throw FormatError(cat("operator ", node.op_type().substr(0, 100), " (opset ", opset,
+                        ") at node '", name, "': ", why));
 }
 
 ValueId NodeBuilder::in(int i) const {
@@ -222,7 +223,8 @@ const Tensor* NodeBuilder::constant(ValueId v) const {
 
 std::vector<int64_t> NodeBuilder::constant_ints(int input) const {
   const Tensor* t = constant(in(input));
-  if (!t || train::is_float(t->dtype())) fail(cat("input ", input, " must be a constant of integers"));
+  if (!t || train::is_float(t->dtype()))
+    fail(cat("input ", input, " must be a constant of integers"));
   return t->to_ints();
 }
 
@@ -259,8 +261,7 @@ void NodeBuilder::add(std::shared_ptr<const train::Op> op, std::vector<ValueId> 
   while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
   const std::string node_name = added_ == 0 ? name : cat(name, "/", op->type(), added_);
   ++added_;
-  probe_.add_node(
-      graph_.add_node(node_name, std::move(op), std::move(inputs), std::move(outputs)));
+  probe_.add_node(graph_.add_node(node_name, std::move(op), std::move(inputs), std::move(outputs)));
 }
 
 void NodeBuilder::finish_constant(Tensor t) {

@@ -14,8 +14,9 @@ namespace ocr {
 using train::kNoValue;
 using train::ValueId;
 
-/// Follows the graph as it grows with guessed sizes for free dimensions, to learn the rank and dtype
-/// of every value and the contents of small ones. What depends on a guess is used for ranks only.
+/// Follows the graph as it grows with guessed sizes for free dimensions, to learn the rank and
+/// dtype of every value and the contents of small ones. What depends on a guess is used for ranks
+/// only.
 class ShapeProbe {
  public:
   explicit ShapeProbe(const train::Graph& graph) : graph_(graph) {}

@@ -98,9 +98,10 @@ std::optional<DType> dtype_of(int onnx_type) {
 }
 
 std::string onnx_type_name(int onnx_type) {
-  constexpr const char* names[] = {"undefined", "float",  "uint8",   "int8",    "uint16",  "int16",
-                                   "int32",     "int64",  "string",  "bool",    "float16", "double",
-                                   "uint32",    "uint64", "complex64", "complex128", "bfloat16"};
+  constexpr const char* names[] = {"undefined",  "float",   "uint8",  "int8",   "uint16",
+                                   "int16",      "int32",   "int64",  "string", "bool",
+                                   "float16",    "double",  "uint32", "uint64", "complex64",
+                                   "complex128", "bfloat16"};
   if (onnx_type < 0 || onnx_type >= static_cast<int>(std::size(names)))
     return cat("type ", onnx_type);
   return names[onnx_type];
@@ -111,7 +112,8 @@ Tensor TensorReader::read(const TensorProto& p) {
     return FormatError(cat("tensor '", p.name().substr(0, 200), "': ", why));
   };
   const auto stored = stored_dtype(p.data_type());
-  if (!stored) throw fail("elements of type " + onnx_type_name(p.data_type()) + " are not supported");
+  if (!stored)
+    throw fail("elements of type " + onnx_type_name(p.data_type()) + " are not supported");
   if (p.has_segment()) throw fail("split tensors are not supported");
   if (p.dims_size() > Shape::kMaxRank) throw fail(cat(p.dims_size(), " dimensions are too many"));
   Shape shape;
@@ -129,8 +131,8 @@ Tensor TensorReader::read(const TensorProto& p) {
   const bool is_external = p.data_location() == TensorProto::EXTERNAL;
   // What the file holds bounds what is allocated.
   if (!is_external) {
-    const bool fits = p.has_raw_data() ? p.raw_data().size() == bytes
-                                       : field_size(p, *stored) == count;
+    const bool fits =
+        p.has_raw_data() ? p.raw_data().size() == bytes : field_size(p, *stored) == count;
     if (!fits)
       throw fail(cat("the data does not fill the declared shape ", shape.str(), " of ",
                      onnx_type_name(p.data_type())));
@@ -149,7 +151,8 @@ Tensor TensorReader::read(const TensorProto& p) {
     copy_typed(p, t);
   }
   if (*stored == DType::kBool)
-    for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(t.raw())[i] = static_cast<uint8_t*>(t.raw())[i] != 0;
+    for (int64_t i = 0; i < count; ++i)
+      static_cast<uint8_t*>(t.raw())[i] = static_cast<uint8_t*>(t.raw())[i] != 0;
   return wanted == *stored ? t : t.to(wanted);
 }
 
@@ -173,7 +176,8 @@ std::string TensorReader::external(const TensorProto& p, size_t wanted) const {
   std::error_code ec;
   const fs::path root = fs::canonical(folder_, ec);
   const fs::path file = inside && !ec ? fs::canonical(root / relative, ec) : fs::path();
-  if (inside && ec) throw fail("its external data '" + location + "' cannot be found beside the model");
+  if (inside && ec)
+    throw fail("its external data '" + location + "' cannot be found beside the model");
   const auto [at, rest] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
   if (!inside || at != root.end())
     throw fail("its external data lies outside the model's folder: '" + location + "'");

@@ -129,8 +129,8 @@ std::vector<MemoryAxis> memory_axes(const ValueInfo& x, const ValueInfo& y,
     if (x.shape[i] != 1) axes.push_back({x.shape[i], src[i], r ? 0 : dst[out], r});
     if (!r || keepdims) ++out;
   }
-  std::ranges::stable_sort(
-      axes, [](const MemoryAxis& a, const MemoryAxis& b) { return a.src > b.src; });
+  std::ranges::stable_sort(axes,
+                           [](const MemoryAxis& a, const MemoryAxis& b) { return a.src > b.src; });
   return axes;
 }
 
@@ -186,9 +186,9 @@ std::unique_ptr<Plan> direct_plan(cpu::ReduceOp op, const std::vector<Group>& g)
 }  // namespace
 
 std::string_view ReduceOp::type() const {
-  constexpr std::string_view names[] = {
-      "ReduceSum",       "ReduceMean", "ReduceMax", "ReduceMin",    "ReduceProd",
-      "ReduceSumSquare", "ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceLogSumExp"};
+  constexpr std::string_view names[] = {"ReduceSum",    "ReduceMean",      "ReduceMax", "ReduceMin",
+                                        "ReduceProd",   "ReduceSumSquare", "ReduceL1",  "ReduceL2",
+                                        "ReduceLogSum", "ReduceLogSumExp"};
   return names[static_cast<int>(kind)];
 }
 

@@ -27,7 +27,6 @@ class ReduceOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
-  bool strided_input() const override { return true; }
   double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
@@ -52,8 +51,8 @@ class ArgExtremeOp final : public Op {
   bool keepdims, select_last_index;
 };
 
-/// TopK along an axis, sorted; of equals the one with the lower index first. Inputs: x, k (i64 [1]).
-/// Outputs: values, indices.
+/// TopK along an axis, sorted; of equals the one with the lower index first. Inputs: x, k (i64
+/// [1]). Outputs: values, indices.
 class TopKOp final : public Op {
  public:
   explicit TopKOp(int64_t axis = -1, bool largest = true) : axis(axis), largest(largest) {}

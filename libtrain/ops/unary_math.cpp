@@ -39,8 +39,9 @@ bool is_test(MathKind k) { return k >= MathKind::kIsNaN; }
 }  // namespace
 
 std::string_view MathOp::type() const {
-  constexpr std::string_view names[] = {"Sin",  "Cos",   "Tan",   "Asin",  "Acos", "Atan",  "Sinh",
-                                        "Cosh", "Asinh", "Acosh", "Atanh", "Not",  "IsNaN", "IsInf"};
+  constexpr std::string_view names[] = {"Sin",   "Cos",  "Tan",   "Asin",  "Acos",
+                                        "Atan",  "Sinh", "Cosh",  "Asinh", "Acosh",
+                                        "Atanh", "Not",  "IsNaN", "IsInf"};
   return names[static_cast<int>(kind)];
 }
 
