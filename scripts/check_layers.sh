@@ -37,6 +37,7 @@ tiff             | libocr/image
 webp/            | libocr/image
 gif_lib.h        | libocr/image
 poppler/         | libocr/image
+ft2build.h       | libocr/image
 omp.h            | libtrain/core libtrain/cpu
 '
 
