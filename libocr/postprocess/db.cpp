@@ -213,10 +213,13 @@ cv::Mat dense(const MapView& map) {
 
 cv::Mat binarise(const cv::Mat& map, const DbOptions& options) {
   cv::Mat mask(map.size(), CV_8U);
-  for (int y = 0; y < map.rows; ++y) {
+  // Locals: the compiler must take written bytes to alias any member, and would not vectorise.
+  const float thresh = options.thresh;
+  const int height = map.rows, width = map.cols;
+  for (int y = 0; y < height; ++y) {
     const float* p = map.ptr<float>(y);
     uint8_t* m = mask.ptr<uint8_t>(y);
-    for (int x = 0; x < map.cols; ++x) m[x] = p[x] > options.thresh ? 255 : 0;
+    for (int x = 0; x < width; ++x) m[x] = p[x] > thresh ? 255 : 0;
   }
   if (options.use_dilation) cv::dilate(mask, mask, cv::Mat::ones(2, 2, CV_8U));
   return mask;

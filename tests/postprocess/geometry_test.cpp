@@ -5,6 +5,7 @@
 
 #include "fixture.h"
 #include "libocr/geometry/crop.h"
+#include "libocr/geometry/mat.h"
 #include "libocr/geometry/quad.h"
 
 namespace ocr {
@@ -200,6 +201,16 @@ TEST(Crop, PagesBeyondSixteenBits) {
   EXPECT_EQ(line.cols, whole.width);
   EXPECT_EQ(line.at<cv::Vec3b>(25, 20000), cv::Vec3b(9, 9, 9));
   EXPECT_NE(line.at<cv::Vec3b>(25, 39200), cv::Vec3b(9, 9, 9));
+}
+
+TEST(Crop, OfAnImageOfTheProject) {
+  Image image(40, 30, Bgr{1, 2, 3});
+  image.row(7)[3 * 11] = 200;
+  const ImageView part = crop_view(image.view(), 5, 5, 20, 10);  // rows further apart than long
+  const cv::Mat crop = cut_crop(as_mat(part), crop_shape(Quad{{{4, 1}, {14, 1}, {14, 6}, {4, 6}}}));
+  EXPECT_EQ(crop.size(), cv::Size(10, 5));
+  EXPECT_EQ(crop.at<cv::Vec3b>(1, 2), cv::Vec3b(200, 2, 3));
+  EXPECT_TRUE(as_mat(Image()).empty());
 }
 
 TEST(Crop, RefusesAbsurdBoxes) {
