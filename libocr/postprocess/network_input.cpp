@@ -79,4 +79,16 @@ void write_detection_input(const cv::Mat& page, const DetectionSize& size,
   write_resized(padded, size.height, size.width, normalizer, out, size.width * ld, ld);
 }
 
+cv::Mat rapidocr_copy(const cv::Mat& page, const RapidPage& prepared) {
+  check_image(page);
+  cv::Mat out = page;
+  if (page.rows != prepared.height || page.cols != prepared.width) {
+    cv::resize(page, out, cv::Size(prepared.width, prepared.height), 0, 0, cv::INTER_LINEAR);
+  }
+  if (prepared.pad > 0) {
+    cv::copyMakeBorder(out, out, prepared.pad, prepared.pad, 0, 0, cv::BORDER_CONSTANT);
+  }
+  return out;
+}
+
 }  // namespace ocr

@@ -37,4 +37,7 @@ void write_resized(const cv::Mat& image, int height, int width, const Normalizer
 void write_detection_input(const cv::Mat& page, const DetectionSize& size,
                            const Normalizer& normalizer, float* out, int64_t ld);
 
+/// RapidOCR's copy of a page: resized, framed by black rows. Boxes and crops are cut from it.
+cv::Mat rapidocr_copy(const cv::Mat& page, const RapidPage& prepared);
+
 }  // namespace ocr

@@ -172,6 +172,11 @@ class Orderer {
         }
         continue;
       }
+      if (first + 1 < last && stands_alone(rows[first], rows[first + 1], columns, line_height)) {
+        plain.insert(plain.end(), rows[first].begin(), rows[first].end());
+        ++first;
+        continue;
+      }
       flush(&plain);
       for (std::vector<Box>& column : columns) order(std::move(column));
       first = last;
@@ -269,6 +274,34 @@ class Orderer {
     if (from.high - start >= least) out->push_back({start, from.high});
   }
 
+  // Length of the longest part of a line without white of `gap`: cells of a table side by side are
+  // no running text, however much of the width they cover together.
+  static double longest_run(const std::vector<Box>& line, double gap) {
+    double longest = 0, start = line[0].u0, end = line[0].u1;
+    for (const Box& b : line) {
+      if (b.u0 - end >= gap) start = b.u0;
+      end = std::max(end, b.u1);
+      longest = std::max(longest, end - start);
+    }
+    return longest;
+  }
+
+  // A row of one column only, with white below it: a header or title beside nothing.
+  static bool stands_alone(const std::vector<Box>& row, const std::vector<Box>& next,
+                           const std::vector<std::vector<Box>>& columns, double line_height) {
+    double bottom = -INFINITY, top = INFINITY;
+    for (const Box& b : row) bottom = std::max(bottom, b.v1);
+    for (const Box& b : next) top = std::min(top, b.v0);
+    if (top - bottom < line_height) return false;
+    const auto holds_row = [&row](const std::vector<Box>& column) {
+      return std::any_of(column.begin(), column.end(), [&row](const Box& c) {
+        return std::any_of(row.begin(), row.end(),
+                           [&c](const Box& b) { return b.index == c.index; });
+      });
+    };
+    return std::count_if(columns.begin(), columns.end(), holds_row) == 1;
+  }
+
   // Does a set of boxes look like a column of running text?
   bool is_text_column(const std::vector<Box>& boxes) const {
     const std::vector<std::vector<Box>> lines = text_lines(boxes);
@@ -280,11 +313,9 @@ class Orderer {
     }
     std::vector<double> lengths, ratios;
     for (const std::vector<Box>& line : lines) {
-      double length = 0, height = 0;
-      for (const Box& b : line) {
-        length += b.u1 - b.u0;
-        height = std::max(height, b.height());
-      }
+      double height = 0;
+      for (const Box& b : line) height = std::max(height, b.height());
+      const double length = longest_run(line, options_.min_gutter * height);
       lengths.push_back(length);
       ratios.push_back(height > 0 ? length / height : 0);
     }

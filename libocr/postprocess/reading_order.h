@@ -28,8 +28,8 @@ enum class WritingDirection {
 struct ReadingOrderOptions {
   WritingDirection direction = WritingDirection::kAuto;
   double min_gutter = 1.0;    // least white between text columns, in line heights
-  double min_line_ratio = 4;  // lines of a text column are this much longer than high
-  double min_fill = 0.5;      // and cover this part of their column's width (medians)
+  double min_line_ratio = 7;  // lines of a text column are this much longer than high
+  double min_fill = 0.6;      // and cover this part of their column's width (medians)
   int min_lines = 3;          // and there are this many in each column
 };
 

@@ -139,6 +139,25 @@ TEST(ReadingOrder, WideTablesAreReadByRows) {
   expect_read_in_order(page);
 }
 
+TEST(ReadingOrder, FinancialTablesAreReadByRows) {
+  // A wide column of names and two of figures; together the figures are as wide as running text.
+  std::vector<Polygon> page{box(700, 20, 420, 19)};  // running header at the right
+  for (int i = 0; i < 14; ++i) {
+    const float y = 90 + 50 * static_cast<float>(i);
+    page.push_back(box(160, y, 300 + static_cast<float>(i * 37 % 150), 22));
+    page.push_back(box(768, y - 2, 125, 29));
+    page.push_back(box(990, y - 2, 124, 29));
+  }
+  expect_read_in_order(page);
+}
+
+TEST(ReadingOrder, HeaderOverTheRightColumnComesFirst) {
+  std::vector<Polygon> page{box(500, 10, 270, 20)};
+  add_column(&page, 20, 80, 12, 350);
+  add_column(&page, 420, 80, 10, 350);
+  expect_read_in_order(page);
+}
+
 TEST(ReadingOrder, NumberedListsStayTogether) {
   std::vector<Polygon> page;
   for (int i = 0; i < 9; ++i) {

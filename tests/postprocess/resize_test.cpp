@@ -126,6 +126,17 @@ TEST(DetectionInput, NormalisesAndPadsAsUpstream) {
   EXPECT_NEAR(out[padding], -0.485 / 0.229, 1e-6);  // black, normalised
 }
 
+TEST(DetectionInput, RapidOcrFramesFlatPages) {
+  const cv::Mat page(40, 400, CV_8UC3, cv::Scalar(50, 60, 70));
+  const RapidPage prepared = rapidocr_page(40, 400);
+  const cv::Mat copy = rapidocr_copy(page, prepared);
+  EXPECT_EQ(copy.size(), cv::Size(400, 100));  // max(400 / 8, 30) * 2 rows
+  EXPECT_EQ(copy.at<cv::Vec3b>(0, 5), cv::Vec3b(0, 0, 0));
+  EXPECT_EQ(copy.at<cv::Vec3b>(prepared.pad, 5), cv::Vec3b(50, 60, 70));
+  EXPECT_EQ(copy.at<cv::Vec3b>(99, 5), cv::Vec3b(0, 0, 0));
+  EXPECT_EQ(rapidocr_copy(page, rapidocr_page(400, 400)).rows, 400);
+}
+
 TEST(RecognitionResize, WidthOfTheCropAlone) {
   const auto width = [](int w, int h, const RecognitionResizeOptions& o) {
     const RecognitionSize s = recognition_size(w, h, o);
