@@ -1,0 +1,72 @@
+#include "libtrain/cpu/isa.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "libtrain/core/error.h"
+#include "libtrain/cpu/packed.h"
+
+namespace train::cpu {
+namespace {
+
+bool has(Isa isa) {
+  __builtin_cpu_init();
+  switch (isa) {
+    case Isa::kSse4:
+      return true;  // the baseline of the whole program
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    case Isa::kAvx512:
+      return has(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
+  }
+  return false;
+}
+
+Isa choose() {
+  const std::vector<Isa> all = available_isas();
+  const char* wanted = std::getenv("OCR_ISA");
+  if (!wanted || !*wanted) return all.back();
+  for (const Isa isa : {Isa::kSse4, Isa::kAvx2, Isa::kAvx512})
+    if (std::string_view(wanted) == isa_name(isa)) {
+      if (!has(isa))
+        throw Error(cat("OCR_ISA=", wanted, ": this CPU has no ", wanted, "; unset it"));
+      return isa;
+    }
+  throw Error(cat("OCR_ISA=", wanted, ": unknown; use sse4, avx2 or avx512, or unset it"));
+}
+
+std::atomic<int> current{-1};
+
+}  // namespace
+
+std::vector<Isa> available_isas() {
+  std::vector<Isa> r;
+  for (const Isa isa : {Isa::kSse4, Isa::kAvx2, Isa::kAvx512})
+    if (has(isa)) r.push_back(isa);
+  return r;
+}
+
+Isa isa() {
+  int i = current.load(std::memory_order_relaxed);
+  if (i < 0) current.store(i = static_cast<int>(choose()), std::memory_order_relaxed);
+  return static_cast<Isa>(i);
+}
+
+void set_isa(Isa isa) {
+  if (!has(isa)) throw Error(cat("this CPU has no ", isa_name(isa)));
+  current.store(static_cast<int>(isa), std::memory_order_relaxed);
+}
+
+const char* isa_name(Isa isa) { return table_of(isa).name; }
+const char* isa_name() { return isa_name(isa()); }
+
+const KernelTable& table_of(Isa isa) {
+  return isa == Isa::kAvx512 ? avx512::kTable : isa == Isa::kAvx2 ? avx2::kTable : sse4::kTable;
+}
+const KernelTable& kernels() { return table_of(isa()); }
+
+}  // namespace train::cpu

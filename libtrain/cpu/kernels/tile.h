@@ -1,0 +1,214 @@
+// The register-tiled GEMM micro-kernel: MR rows (pixels) x NR vectors of output channels, and its
+// epilogue.
+#pragma once
+#include "libtrain/cpu/kernels/kernels.h"
+#include "libtrain/cpu/kernels/vec_math.h"
+
+namespace train::cpu::OCR_ISA_NS {
+namespace {
+
+// Epilogues worth their own copy of a kernel; all others go through a buffer in L1.
+enum EpilogueKind { kPlain, kClamp, kSwishHard, kAny, kEpilogueKinds };
+
+inline EpilogueKind kind_of(const EpilogueArgs& e) {
+  const bool post = e.post_scale != 1 || e.post_bias != 0;
+  if (e.act == Act::kHardSwish) return kSwishHard;
+  if (post) return kAny;
+  if (e.act == Act::kNone) return kPlain;
+  return e.act == Act::kRelu || e.act == Act::kClip ? kClamp : kAny;
+}
+
+// The constants of an epilogue: kClamp min and max; kSwishHard alpha, beta, post_scale, post_bias.
+struct EpilogueConstants {
+  float a, b, scale, shift;
+};
+inline EpilogueConstants constants_of(const EpilogueArgs& e) {
+  if (e.act == Act::kRelu) return {0, __builtin_inff(), e.post_scale, e.post_bias};
+  return {e.alpha, e.beta, e.post_scale, e.post_bias};
+}
+
+template <int E>
+OCR_INLINE V apply_inline(V v, const EpilogueConstants& c) {
+  if constexpr (E == kClamp) return min(set1(c.b), max(set1(c.a), v));
+  if constexpr (E == kSwishHard) {
+    const V g = min(set1(1.f), max(zero(), fma(v, set1(c.a), set1(c.b))));
+    return fma(mul(v, g), set1(c.scale), set1(c.shift));
+  }
+  return v;
+}
+
+// buf: n vectors; y = post_scale * act(buf) + post_bias, in place.
+__attribute__((noinline)) inline void apply_buffer(float* buf, int n, const EpilogueArgs& e) {
+  dispatch_act(e.act, [&]<Act A>() {
+    const V a = set1(e.alpha), b = set1(e.beta), s = set1(e.post_scale), t = set1(e.post_bias);
+    for (int i = 0; i < n; ++i) store(buf + i * W, fma(activate<A>(load(buf + i * W), a, b), s, t));
+  });
+}
+
+struct TileArgs {
+  const float* a;                                        // first input pixel of the tile
+  int64_t lda;                                           // floats between two pixels of the tile
+  const float* b;                                        // packed weights
+  int64_t outer, outer_stride, inner, inner_stride, kc;  // input segments of kc contiguous floats
+  const float* bias;
+  float* y;
+  int64_t ldy;
+  const float* res;
+  int64_t ldr;
+  int64_t last;  // channels in the last vector
+  const EpilogueArgs* e;
+  EpilogueConstants c;
+  const float *prefetch, *prefetch_end;  // read soon
+};
+
+template <int MR, int NR, int E>
+OCR_INLINE void finish_tile(V (&acc)[MR][NR], const TileArgs& g) {
+  const bool res_before = g.res && g.e->res_before;
+  if constexpr (E == kAny) {
+    alignas(64) float buf[MR * NR * W];
+    OCR_UNROLL
+    for (int m = 0; m < MR; ++m) OCR_UNROLL
+    for (int n = 0; n < NR; ++n) {
+      V v = acc[m][n];
+      if (res_before)
+        v = add(v, n == NR - 1 ? load_n(g.res + m * g.ldr + n * W, g.last)
+                               : load(g.res + m * g.ldr + n * W));
+      store(buf + (m * NR + n) * W, v);
+    }
+    apply_buffer(buf, MR * NR, *g.e);
+    for (int m = 0; m < MR; ++m)
+      for (int n = 0; n < NR; ++n) {
+        V v = load(buf + (m * NR + n) * W);
+        const int64_t left = n == NR - 1 ? g.last : W;
+        if (g.res && !res_before) v = add(v, load_n(g.res + m * g.ldr + n * W, left));
+        store_n(g.y + m * g.ldy + n * W, v, left);
+      }
+  } else {
+    float* y = g.y;
+    const float* r = g.res;
+    const bool full = g.last == W;
+    OCR_UNROLL
+    for (int m = 0; m < MR; ++m) {
+      OCR_UNROLL
+      for (int n = 0; n < NR; ++n) {
+        V v = acc[m][n], rv = zero();
+        if (r) rv = n < NR - 1 || full ? load(r + n * W) : load_n(r + n * W, g.last);
+        if (res_before) v = add(v, rv);
+        v = apply_inline<E>(v, g.c);
+        if (r && !res_before) v = add(v, rv);
+        if (n < NR - 1 || full)
+          store(y + n * W, v);
+        else
+          store_n(y + n * W, v, g.last);
+      }
+      y += g.ldy;
+      if (r) r += g.ldr;
+    }
+  }
+}
+
+// Every output element is one chain of multiply-adds over the segments in order, starting from the
+// bias: the same bits whatever MR, NR and the rows beside it.
+template <int MR, int NR, int E>
+void tile(const TileArgs& g) {
+  constexpr int G = (MR + 3) / 4;  // row pointers: each serves 4 rows by address arithmetic
+  V acc[MR][NR];
+  OCR_UNROLL
+  for (int n = 0; n < NR; ++n) {
+    const V v = load(g.bias + n * W);
+    OCR_UNROLL
+    for (int m = 0; m < MR; ++m) acc[m][n] = v;
+  }
+  const float *b = g.b, *pf = g.prefetch, *const pf_end = g.prefetch_end;
+  const int64_t lda = g.lda, lda3 = 3 * lda;
+  const float* p[G];
+  auto row = [&](int m) __attribute__((always_inline)) {
+    return p[m / 4] + (m % 4 == 0 ? 0 : m % 4 == 1 ? lda : m % 4 == 2 ? 2 * lda : lda3);
+  };
+  auto hide = [&]() __attribute__((always_inline)) {  // keeps GCC from rewriting the addressing
+    OCR_UNROLL
+    for (int i = 0; i < G; ++i) asm volatile("" : "+r"(p[i]));
+  };
+  auto step = [&](int u) __attribute__((always_inline)) {
+    V bv[NR];
+    OCR_UNROLL
+    for (int n = 0; n < NR; ++n) bv[n] = load(b + W * (n + NR * u));
+    OCR_UNROLL
+    for (int m = 0; m < MR; ++m) {
+      const V av = set1(row(m)[u]);
+      OCR_UNROLL
+      for (int n = 0; n < NR; ++n) acc[m][n] = fma(av, bv[n], acc[m][n]);
+    }
+  };
+  for (int64_t so = 0; so < g.outer; ++so)
+    for (int64_t si = 0; si < g.inner; ++si) {
+      OCR_UNROLL
+      for (int i = 0; i < G; ++i)
+        p[i] = g.a + so * g.outer_stride + si * g.inner_stride + 4 * i * lda;
+      int64_t k = g.kc;
+      for (; k >= 4; k -= 4) {
+        hide();
+        OCR_UNROLL
+        for (int i = 0; i < G; ++i) prefetch(pf + 16 * i);
+        pf += pf < pf_end ? 16 * G : 0;
+        step(0), step(1), step(2), step(3);
+        OCR_UNROLL
+        for (int i = 0; i < G; ++i) p[i] += 4;
+        b += 4 * NR * W;
+      }
+      for (; k > 0; --k) {
+        hide();
+        step(0);
+        OCR_UNROLL
+        for (int i = 0; i < G; ++i) p[i] += 1;
+        b += NR * W;
+      }
+    }
+  finish_tile<MR, NR, E>(acc, g);
+}
+
+// Rows per tile for NR vectors of channels: all registers but those of the weights and one pixel
+// value.
+constexpr int rows_of(int nr) {
+  return kRegisters == 32 ? (nr == 1 ? 14 : nr == 2 ? 14 : 9) : (nr == 1 ? 12 : nr == 2 ? 6 : 4);
+}
+constexpr int kPanelMax = 3, kMaxRows = 14;
+
+using TileFn = void (*)(const TileArgs&);
+struct TileTable {
+  TileFn fn[kEpilogueKinds][kPanelMax + 1][kMaxRows + 1];
+};
+template <int E, int NR, int MR>
+constexpr void fill_rows(TileTable& t) {
+  if constexpr (MR > 0) {
+    t.fn[E][NR][MR] = tile<MR, NR, E>;
+    fill_rows<E, NR, MR - 1>(t);
+  }
+}
+template <int E>
+constexpr void fill_kind(TileTable& t) {
+  fill_rows<E, 1, rows_of(1)>(t);
+  fill_rows<E, 2, rows_of(2)>(t);
+  fill_rows<E, 3, rows_of(3)>(t);
+}
+constexpr TileTable make_tiles() {
+  TileTable t{};
+  fill_kind<kPlain>(t);
+  fill_kind<kClamp>(t);
+  fill_kind<kSwishHard>(t);
+  fill_kind<kAny>(t);
+  return t;
+}
+
+// Splits n rows into tiles of at most `most`, as equal as possible.
+struct Tiles {
+  int64_t count, base, extra;
+  Tiles(int64_t n, int64_t most) : count((n + most - 1) / most), base(0), extra(0) {
+    if (count > 0) base = n / count, extra = n % count;
+  }
+  int64_t size(int64_t i) const { return base + (i < extra ? 1 : 0); }
+};
+inline int64_t last_width(const Panel& p) { return p.width - (p.nr - 1) * W; }
+
+}  // namespace
+}  // namespace train::cpu::OCR_ISA_NS

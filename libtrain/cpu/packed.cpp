@@ -1,0 +1,72 @@
+#include "libtrain/cpu/packed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "libtrain/core/error.h"
+
+namespace train::cpu {
+namespace {
+
+// Vectors per panel. With 16 registers two vectors by six rows are best; an odd count ends in one
+// panel of three. With 32 registers panels are as equal as possible.
+std::vector<int> panel_widths(const KernelTable& t, int64_t vectors) {
+  std::vector<int> r;
+  if (t.width == 16) {
+    const int64_t count = (vectors + t.panel_max - 1) / t.panel_max;
+    for (int64_t i = 0; i < count; ++i)
+      r.push_back(static_cast<int>(vectors / count + (i < vectors % count)));
+    return r;
+  }
+  for (; vectors > 3; vectors -= 2) r.push_back(2);
+  if (vectors > 0) r.push_back(static_cast<int>(vectors));
+  return r;
+}
+
+size_t packed_floats(const KernelTable& t, int64_t k, int64_t n) {
+  const int64_t lanes = (n + t.width - 1) / t.width * t.width;
+  if (k < 0 || n <= 0 || k > (int64_t{1} << 40) / lanes)
+    throw ShapeError(cat("a weight matrix of ", k, " x ", n, " is impossible"));
+  return static_cast<size_t>(lanes * k);
+}
+
+}  // namespace
+
+PackedWeights::PackedWeights(const KernelTable& t, const float* b, int64_t row_stride,
+                             int64_t col_stride, int64_t k_, int64_t n_, const float* bias_in)
+    : table(&t),
+      k(k_),
+      n(n_),
+      w((packed_floats(t, k_, n_) + 64) * sizeof(float)),  // kernels may load past the end
+      bias(static_cast<size_t>((n_ + t.width - 1) / t.width * t.width) * sizeof(float)) {
+  std::memset(w.data(), 0, w.bytes());
+  std::memset(bias.data(), 0, bias.bytes());
+  if (bias_in) std::memcpy(bias.data(), bias_in, static_cast<size_t>(n) * sizeof(float));
+  float* out = static_cast<float*>(w.data());
+  Panel p{};
+  for (const int nr : panel_widths(t, (n + t.width - 1) / t.width)) {
+    const int64_t lanes = int64_t{nr} * t.width;
+    p.nr = nr;
+    p.width = std::min(lanes, n - p.n0);
+    panels.push_back(p);
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < p.width; ++j)
+        out[p.w_off + i * lanes + j] = b[i * row_stride + (p.n0 + j) * col_stride];
+    p.n0 += p.width;
+    p.w_off += k * lanes;
+    p.b_off += lanes;
+  }
+}
+
+EpilogueArgs epilogue_args(const Epilogue& e, bool has_residual) {
+  return {e.act.kind,   e.act.alpha, e.act.beta,
+          e.post_scale, e.post_bias, has_residual && e.residual == Residual::kBeforeAct};
+}
+
+void check_residual(const Epilogue& e, const float* res) {
+  if ((e.residual != Residual::kNone) != (res != nullptr))
+    throw ShapeError(res ? "a residual is given but the epilogue has none"
+                         : "the epilogue adds a residual but none is given");
+}
+
+}  // namespace train::cpu
