@@ -32,20 +32,20 @@ constexpr PlainTiles kPlainTiles = make_plain();
 void pack_b(const float* b, int64_t ldb, bool trans, int64_t k, int64_t n, float alpha,
             float* packed) {
   const V va = set1(alpha);
-  for (int64_t n0 = 0; n0 < n; n0 += kPanel, packed += k * kPanel) {
-    const int64_t width = min_i(kPanel, n - n0);
+  for (int64_t n0 = 0; n0 < n; n0 += kPanel) {
+    const int64_t width = min_i(kPanel, n - n0), lanes = width > W ? kPanel : W;
     if (trans) {
       for (int64_t i = 0; i < k; ++i)
-        for (int64_t j = width; j < kPanel; ++j) packed[i * kPanel + j] = 0;
-      transpose2d(b + n0 * ldb, ldb, packed, kPanel, width, k);
+        for (int64_t j = width; j < lanes; ++j) packed[i * lanes + j] = 0;
+      transpose2d(b + n0 * ldb, ldb, packed, lanes, width, k);
       if (alpha != 1)
-        for (int64_t i = 0; i < k * kPanel; i += W) store(packed + i, mul(load(packed + i), va));
+        for (int64_t i = 0; i < k * lanes; i += W) store(packed + i, mul(load(packed + i), va));
     } else {
       for (int64_t i = 0; i < k; ++i)
-        for (int64_t j = 0; j < kPanel; j += W)
-          store(packed + i * kPanel + j,
-                j < width ? mul(load_n(b + i * ldb + n0 + j, width - j), va) : zero());
+        for (int64_t j = 0; j < lanes; j += W)
+          store(packed + i * lanes + j, mul(load_n(b + i * ldb + n0 + j, width - j), va));
     }
+    packed += k * lanes;
   }
 }
 
