@@ -84,7 +84,7 @@ void edit(Bytes& bytes, const std::vector<Bytes>& inputs, std::mt19937_64& rando
       if (big_endian)
         value =
             __builtin_bswap64(value) >> (64 - 8 * std::min<size_t>(8, std::max<size_t>(1, length)));
-      std::memcpy(bytes.data() + at, &value, std::min<size_t>(8, length));
+      if (length > 0) std::memcpy(bytes.data() + at, &value, std::min<size_t>(8, length));
       break;
     }
     case 3:
