@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libtrain/graph/evaluate.h"
+
 namespace ocr {
 namespace {
 
@@ -83,15 +85,8 @@ bool ShapeProbe::evaluate(const train::Node& node, bool second, std::vector<Valu
     if (i.present && node.op->reads_data()) elements += i.shape.numel();
   if (!computable || elements > kProbeElements) return true;
   NoCache packs;
-  const auto plan = node.op->plan(inputs, outputs, packs);
-  std::vector<train::View> in, out;
-  for (const ValueInfo& i : inputs) in.push_back({i.constant ? i.constant->raw() : nullptr, &i});
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    data[i] = Tensor(outputs[i].shape, outputs[i].dtype);
-    out.push_back({data[i]->raw(), &outputs[i]});
-  }
-  const train::Storage workspace(plan->workspace_bytes);
-  plan->run(in, out, workspace.data());
+  const auto results = train::evaluate_op(*node.op, inputs, outputs, packs);
+  data.assign(results.begin(), results.end());
   return true;
 }
 

@@ -114,7 +114,7 @@ void TransposeOp::infer(Infos inputs, std::span<ValueInfo> outputs) const {
 // Reads either layout. [N, H, W, C] -> [N, C, H, W] gives channels-last: a plain copy.
 LayoutChoice TransposeOp::layouts(Infos inputs, Infos) const {
   LayoutChoice choice{{inputs[0].layout}, {Layout::kLinear}};
-  if (inputs[0].shape.rank() == 4 && !inputs[0].channels_last() &&
+  if (inputs[0].shape.rank() == 4 && inputs[0].dtype == DType::kF32 && !inputs[0].channels_last() &&
       resolved(4) == std::vector<int64_t>{0, 3, 1, 2})
     choice.outputs[0] = Layout::kChannelsLast;
   return choice;
