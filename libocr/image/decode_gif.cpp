@@ -48,24 +48,20 @@ class GifDecoder : public Decoder {
 
   PageInfo info(int) override {
     GifReader reader(*source_);
-    open(reader);
-    return make_info(reader.file()->SWidth, reader.file()->SHeight, 1, 0);
+    const Canvas canvas = find_frame(reader);
+    return make_info(canvas.width, canvas.height, 1, 0);
   }
 
   Page read(int, Bgr background, AlphaStats* stats) override {
     GifReader reader(*source_);
-    open(reader);
+    const Canvas canvas = find_frame(reader);
     GifFileType* gif = reader.file();
-    Page page;
-    page.info = make_info(gif->SWidth, gif->SHeight, 1, 0);
-    const int transparent = find_frame(reader);
     const GifImageDesc& frame = gif->Image;
     const ColorMapObject* colours = frame.ColorMap ? frame.ColorMap : gif->SColorMap;
     if (!colours || !colours->Colors) fail("is not a valid GIF: it has no colour table");
-    if (frame.Width <= 0 || frame.Height <= 0 || frame.Left < 0 || frame.Top < 0 ||
-        frame.Left + frame.Width > gif->SWidth || frame.Top + frame.Height > gif->SHeight)
-      fail("is not a valid GIF: its first frame reaches outside the canvas");
-    page.image = Image(gif->SWidth, gif->SHeight, background);
+    Page page;
+    page.info = make_info(canvas.width, canvas.height, 1, 0);
+    page.image = Image(canvas.width, canvas.height);
     PixelBuffer line(static_cast<size_t>(frame.Width));
     PixelBuffer bgra(4 * line.size());
     for_each_line(frame.Height, frame.Interlace, [&](int y) {
@@ -75,11 +71,13 @@ class GifDecoder : public Decoder {
         const GifColorType c =
             index < colours->ColorCount ? colours->Colors[index] : GifColorType{0, 0, 0};
         uint8_t* to = bgra.data() + 4 * x;
-        to[0] = c.Blue, to[1] = c.Green, to[2] = c.Red, to[3] = index == transparent ? 0 : 255;
+        to[0] = c.Blue, to[1] = c.Green, to[2] = c.Red,
+        to[3] = index == canvas.transparent ? 0 : 255;
       }
       composite_row(bgra.data(), page.image.row(frame.Top + y) + 3 * frame.Left, frame.Width,
                     background, stats);
     });
+    fill_around(page.image, frame, background);
     return page;
   }
 
@@ -89,13 +87,44 @@ class GifDecoder : public Decoder {
     fail(train::cat("is not a valid GIF: ", reader.message()));
   }
 
-  void open(GifReader& reader) {
+  // The picture's size, at least that of its first frame (many files state none), and the
+  // transparent palette index, -1 for none.
+  struct Canvas {
+    int width, height, transparent;
+  };
+
+  // Goes to the first frame and checks it.
+  Canvas find_frame(GifReader& reader) {
     if (!reader.file()) fail_gif(reader);
-    check_limits(reader.file()->SWidth, reader.file()->SHeight);
+    const int transparent = find_descriptor(reader);
+    const GifFileType* gif = reader.file();
+    const GifImageDesc& frame = gif->Image;
+    check_limits(frame.Width, frame.Height);
+    if (frame.Left < 0 || frame.Top < 0)
+      fail("is not a valid GIF: its first frame lies outside the canvas");
+    const Canvas canvas{std::max(gif->SWidth, frame.Left + frame.Width),
+                        std::max(gif->SHeight, frame.Top + frame.Height), transparent};
+    check_limits(canvas.width, canvas.height);
+    return canvas;
   }
 
-  // Goes to the first frame; returns its transparent palette index, or -1.
-  int find_frame(GifReader& reader) {
+  // After the frame is known to be complete, so that a few bytes do not make a huge canvas
+  // resident.
+  static void fill_around(Image& image, const GifImageDesc& frame, Bgr background) {
+    const auto fill = [&](int y, int x0, int x1) {
+      uint8_t* to = image.row(y);
+      for (int x = x0; x < x1; x++)
+        to[3 * x] = background.b, to[3 * x + 1] = background.g, to[3 * x + 2] = background.r;
+    };
+    for (int y = 0; y < image.height; y++) {
+      const bool beside = y >= frame.Top && y < frame.Top + frame.Height;
+      fill(y, 0, beside ? frame.Left : image.width);
+      if (beside) fill(y, frame.Left + frame.Width, image.width);
+    }
+  }
+
+  // Goes to the descriptor of the first frame; returns the transparent palette index, or -1.
+  int find_descriptor(GifReader& reader) {
     GifFileType* gif = reader.file();
     int transparent = -1;
     for (;;) {

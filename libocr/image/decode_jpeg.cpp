@@ -72,14 +72,24 @@ class JpegReader {
   static void on_message(j_common_ptr info, int level) {
     JpegReader& me = self(info);
     if (level >= 0) return;  // traces
-    // Bits that are missing because the file ended, as opposed to damage in the middle.
-    if (me.at_end_ && info->err->msg_code == JWRN_HIT_MARKER) {
+    if (info->err->msg_code == JWRN_HIT_MARKER && me.data_is_over()) {
       me.truncated_ = true;
       std::longjmp(me.jump_, 1);
     }
     if (me.warning_count_++ >= kMaxWarnings) return;
     info->err->format_message(info, me.error_);
     me.add_warning();
+  }
+
+  // Called where bits are missing: because the file ended, or because its data stop before half of
+  // the image is there (a few bytes would otherwise become a huge grey page). Less than that is
+  // damage that is worked around.
+  bool data_is_over() const {
+    if (at_end_) return true;
+    const int marker = info_.unread_marker;
+    const bool restart = marker >= JPEG_RST0 && marker <= JPEG_RST0 + 7;
+    return !restart && info_.input_scan_number <= 1 &&
+           info_.input_iMCU_row < info_.total_iMCU_rows / 2;
   }
 
   void add_warning() noexcept {

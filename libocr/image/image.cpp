@@ -50,8 +50,12 @@ Image::Image(int width, int height)
     : width(width), height(height), pixels(byte_count(width, height)) {}
 
 Image::Image(int width, int height, Bgr fill) : Image(width, height) {
-  const uint8_t colour[3] = {fill.b, fill.g, fill.r};
-  for (size_t i = 0; i < pixels.size(); i++) pixels[i] = colour[i % 3];
+  if (empty()) return;
+  for (int x = 0; x < width; x++) {
+    uint8_t* p = row(0) + ptrdiff_t{3} * x;
+    p[0] = fill.b, p[1] = fill.g, p[2] = fill.r;
+  }
+  for (int y = 1; y < height; y++) std::memcpy(row(y), row(0), static_cast<size_t>(stride()));
 }
 
 ImageView crop_view(const ImageView& image, int x, int y, int width, int height) {

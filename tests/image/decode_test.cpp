@@ -228,6 +228,71 @@ TEST(Decode, EveryCutOfAFileIsAnErrorOrAnImage) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// Peak resident memory of this process in KiB.
+int64_t peak_kib() {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6));
+  return 0;
+}
+
+void put_le(std::vector<uint8_t>& bytes, size_t at, int n, uint32_t value) {
+  for (int i = 0; i < n; i++)
+    bytes.at(at + static_cast<size_t>(i)) = static_cast<uint8_t>(value >> (8 * i));
+}
+void put_be(std::vector<uint8_t>& bytes, size_t at, int n, uint32_t value) {
+  for (int i = 0; i < n; i++)
+    bytes.at(at + static_cast<size_t>(i)) = static_cast<uint8_t>(value >> (8 * (n - 1 - i)));
+}
+
+// Where a little-endian TIFF keeps the value of a tag.
+size_t tiff_value_at(const std::vector<uint8_t>& b, int tag) {
+  const size_t directory = b[4] | b[5] << 8 | b[6] << 16;
+  for (size_t i = 0; i < (b[directory] | size_t{b[directory + 1]} << 8); i++) {
+    const size_t entry = directory + 2 + 12 * i;
+    if ((b[entry] | b[entry + 1] << 8) == tag) return entry + 8;
+  }
+  return b.size();
+}
+
+TEST(Decode, AFewBytesDoNotMakeAHugeImageResident) {
+  constexpr uint32_t kSide = 20000;
+  std::vector<std::vector<uint8_t>> files;
+  for (const char* name :
+       {"rgb_420.jpg", "rgb8.png", "plain.gif", "rgb24.bmp", "bad_truncated.tif"})
+    files.push_back(read_bytes(fixture(name)));
+  std::vector<uint8_t>& jpeg = files[0];
+  for (size_t i = 0; i + 9 < jpeg.size(); i++)
+    if (jpeg[i] == 0xFF && jpeg[i + 1] == 0xC0)
+      put_be(jpeg, i + 5, 2, kSide), put_be(jpeg, i + 7, 2, kSide);
+  put_be(files[1], 16, 4, kSide), put_be(files[1], 20, 4, kSide);
+  put_be(files[1], 29, 4, crc32(files[1].data() + 12, 17));
+  for (size_t i = 6; i + 9 < files[2].size(); i++)  // the first image descriptor, after the palette
+    if (files[2][i] == 0x2C && files[2][i + 5] == 37 && files[2][i + 7] == 29) {
+      put_le(files[2], i + 5, 2, kSide), put_le(files[2], i + 7, 2, kSide);
+      break;
+    }
+  put_le(files[3], 18, 4, kSide), put_le(files[3], 22, 4, kSide);
+  for (const int tag : {256, 257, 278}) put_le(files[4], tiff_value_at(files[4], tag), 4, kSide);
+  put_le(files[4], tiff_value_at(files[4], 279), 4, 3 * kSide * kSide);
+  const std::string pnm = "P6 20000 20000 255 xyz";
+  files.emplace_back(pnm.begin(), pnm.end());
+  const int64_t before = peak_kib();
+  for (const auto& file : files) {
+    try {
+      open_document(file, "bomb").read_page(0);
+      ADD_FAILURE() << "decoded a file that was cut, beginning " << file[0] << file[1];
+    } catch (const train::FormatError& e) {
+      const std::string what = e.what();
+      EXPECT_TRUE(what.find("is truncated") != what.npos ||
+                  what.find("Not enough image data") != what.npos ||
+                  what.find("before image complete") != what.npos)
+          << what;
+    }
+  }
+  EXPECT_LT(peak_kib() - before, 100 << 10);
+}
+
 TEST(PageRange, NamesPagesFromOne) {
   using V = std::vector<int>;
   EXPECT_EQ(parse_page_range("1-3,7", 10), (V{0, 1, 2, 6}));

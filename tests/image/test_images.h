@@ -19,8 +19,8 @@ inline std::string fixture(const std::string& name) {
   return std::string(OCR_TEST_DATA "/image/") + name;
 }
 
-/// CRC-32 as zlib computes it, of the BGR bytes.
-inline uint32_t crc32(const Image& image) {
+/// CRC-32 as zlib computes it.
+inline uint32_t crc32(const uint8_t* data, size_t size) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> t{};
     for (uint32_t i = 0; i < 256; i++) {
@@ -31,8 +31,13 @@ inline uint32_t crc32(const Image& image) {
     return t;
   }();
   uint32_t crc = ~0u;
-  for (const uint8_t b : image.pixels) crc = table[(crc ^ b) & 255] ^ (crc >> 8);
+  for (size_t i = 0; i < size; i++) crc = table[(crc ^ data[i]) & 255] ^ (crc >> 8);
   return ~crc;
+}
+
+/// Of the BGR bytes.
+inline uint32_t crc32(const Image& image) {
+  return crc32(image.pixels.data(), image.pixels.size());
 }
 
 inline std::vector<uint8_t> read_bytes(const std::string& path) {
