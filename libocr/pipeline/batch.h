@@ -24,8 +24,8 @@ struct BatchOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// All are called under one lock, from any thread. on_document comes in input order; a document
-/// that a stop cut short comes last with what it has and `complete` false.
+/// All are called under one lock, from any thread. on_document comes in input order; after a
+/// stop, documents finished out of turn follow, then those cut short with `complete` false.
 struct BatchEvents {
   std::function<void(size_t input, DocumentResult& document, bool complete)> on_document;
   std::function<void(size_t input, const PageResult& page)> on_page;

@@ -83,4 +83,17 @@ const char* ignored_option(std::string_view name) {
   return nullptr;
 }
 
+std::vector<IgnoredOption> ignored_options() {
+  std::vector<IgnoredOption> out;
+  for (const Ignored& i : kIgnored) {
+    const std::string_view name = i.name;
+    const bool boolean = name.starts_with("use_") || name.starts_with("enable_") ||
+                         name == "ir_optim" || name == "benchmark" || name == "show_log" ||
+                         name == "warmup" || name == "invert" || name == "binarize" ||
+                         name == "rec_image_inverse";
+    out.push_back({i.name, boolean});
+  }
+  return out;
+}
+
 }  // namespace ocr

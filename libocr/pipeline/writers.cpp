@@ -285,6 +285,10 @@ std::string write_document(const DocumentResult& document, const RunInfo& run, F
   return out;
 }
 
+std::string write_error_line(const DocumentResult& document) {
+  return dump(Json{{"file", document.path}, {"error", document.error}}) + "\n";
+}
+
 std::string write_summary(const RunSummary& summary, const RunInfo& run) {
   Json j = run_json(run);
   j["documents"] = summary.documents;

@@ -2,6 +2,8 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "libocr/pipeline/result.h"
 
@@ -27,6 +29,9 @@ std::string write_page(const DocumentResult& document, const PageResult& page, c
 
 /// The first line of kTsv, with its line feed; empty for the other formats.
 std::string header_of(Format format);
+
+/// A document that failed, as a line of kJsonl.
+std::string write_error_line(const DocumentResult& document);
 
 /// Files that failed, as the JSON summary of a run lists them.
 struct RunSummary {

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cmath>
+
+#include "libocr/pipeline/stages.h"
+#include "libocr/postprocess/tiles.h"
+#include "libtrain/core/error.h"
+
+namespace ocr {
+namespace {
+
+constexpr int kTileOverlap = 192;    // pixels of the net's input; about six lines of small print
+constexpr int kMinTileSide = 128;    // a strip gets margins up to this, or its text is not found
+constexpr double kLeastScale = 0.5;  // a page scaled below this by the cap is searched in tiles
+constexpr int kProbe = 640;          // side of the plan that tells memory per pixel
+
+std::array<double, 3> triple(const std::vector<double>& v) { return {v[0], v[1], v[2]}; }
+
+DbOptions db_options(const Options& o) {
+  DbOptions d;
+  d.thresh = static_cast<float>(o.det_db_thresh);
+  d.box_thresh = o.det_db_box_thresh;
+  d.max_candidates = o.det_max_candidates;
+  d.unclip_ratio = o.det_db_unclip_ratio;
+  d.use_dilation = o.use_dilation;
+  d.score_mode = o.det_db_score_mode.value == "slow" ? ScoreMode::kSlow : ScoreMode::kFast;
+  d.box_type = o.det_box_type.value == "poly" ? BoxType::kPoly : BoxType::kQuad;
+  if (o.det_rescale.value == "rapidocr") d.corner_order = CornerOrder::kSortX;
+  return d;
+}
+
+DetectionResizeOptions resize_options(const Options& o) {
+  DetectionResizeOptions r;
+  const std::string& type = o.det_limit_type;
+  r.limit_type = type == "max"   ? LimitType::kMax
+                 : type == "min" ? LimitType::kMin
+                                 : LimitType::kResizeLong;
+  r.limit_side_len = o.det_limit_side_len;
+  r.max_side_limit = o.det_max_side_limit;
+  if (o.det_rescale.value == "rapidocr") r.pad_small = false;
+  return r;
+}
+
+bool chosen(Source s) {
+  return s == Source::kPreset || s == Source::kPinned || s == Source::kConfig || s == Source::kFlag;
+}
+
+}  // namespace
+
+Detector::Detector(Model model, const Options& options, int64_t memory)
+    : model_(std::move(model)),
+      db_(db_options(options)),
+      resize_(resize_options(options)),
+      normalizer_(triple(options.det_mean), triple(options.det_std)),
+      tile_mode_(options.det_tile),
+      tile_size_((options.det_tile_size + 31) / 32 * 32),
+      explicit_limit_(chosen(options.det_limit_side_len.source) ||
+                      chosen(options.det_limit_type.source) ||
+                      chosen(options.det_max_side_limit.source)),
+      memory_(memory) {
+  const train::Feed feed{train::Tensor(train::Shape{1, 3, kProbe, kProbe}),
+                         train::Layout::kChannelsLast};
+  const size_t bytes = model_.net->plan(std::span(&feed, 1)) + feed.tensor.bytes();
+  bytes_per_pixel_ = static_cast<int64_t>(bytes / (kProbe * kProbe)) + 1;
+}
+
+Detector::Search Detector::plan(int height, int width) const {
+  Search search;
+  search.size = detection_size(height, width, resize_);
+  const double ratio = std::min(search.size.ratio_h, search.size.ratio_w);
+  if (tile_mode_ == "on") {
+    search.tiled = std::max(search.size.width, search.size.height) > tile_size_;
+    search.scale = ratio;
+  }
+  if (tile_mode_ != "auto") return search;
+  const int long_side = std::max(height, width);
+  const bool capped =
+      resize_.max_side_limit > 0 && resize_.limit_type == LimitType::kMin &&
+      std::max(search.size.height, search.size.width) >= resize_.max_side_limit / 32 * 32 &&
+      long_side > resize_.max_side_limit;
+  if (capped && !explicit_limit_ && ratio < kLeastScale) {
+    // The cap would make letters illegible: search at full size instead.
+    search.tiled = true;
+    search.scale = 1;
+  } else if (static_cast<double>(search.size.width) * search.size.height *
+                 static_cast<double>(bytes_per_pixel_) >
+             static_cast<double>(memory_)) {
+    // The same scale, in pieces that fit.
+    search.tiled = std::max(search.size.width, search.size.height) > tile_size_;
+    search.scale = ratio;
+  }
+  return search;
+}
+
+Detections Detector::detect(const cv::Mat& page, Scratch& scratch) const {
+  const Search search = plan(page.rows, page.cols);
+  if (search.tiled) return tiles(page, search.scale, scratch);
+  Detections out;
+  out.boxes = whole(page, search.size, scratch, out.cut_candidates);
+  return out;
+}
+
+std::vector<Detection> Detector::whole(const cv::Mat& page, const DetectionSize& size,
+                                       Scratch& scratch, int64_t& cut) const {
+  const train::Feed feed = scratch.input(1, size.height, size.width);
+  write_detection_input(page, size, normalizer_, feed.tensor.data<float>(), 3);
+  if (scratch.dump)
+    scratch.dump->floats("resize", feed.tensor.data<float>(), {size.height, size.width, 3});
+  const train::Tensor& map = scratch.run(*model_.net, feed);  // [1, 1, h, w]
+  if (map.shape().rank() != 4 || map.shape()[0] != 1)
+    throw train::ShapeError(train::cat(
+        model_.files.onnx, ": a detector gives a map [1, 1, h, w], not ", map.shape().str()));
+  const int h = static_cast<int>(map.shape()[2]), w = static_cast<int>(map.shape()[3]);
+  if (scratch.dump) scratch.dump->floats("map", map.data<float>(), {h, w});
+  DbReport report;
+  auto boxes = db_postprocess(map.data<float>(), w, h, w, size.padded_height, size.padded_width,
+                              db_, &report);
+  cut += report.cut_candidates;
+  for (Detection& d : boxes)  // a box may not lie on the padding of a tiny page
+    for (Point2f& p : d.points) {
+      p.x = std::min(p.x, static_cast<float>(page.cols - 1));
+      p.y = std::min(p.y, static_cast<float>(page.rows - 1));
+    }
+  return boxes;
+}
+
+Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) const {
+  // A tile small enough for the memory, large enough to hold context.
+  const double affordable =
+      std::sqrt(static_cast<double>(memory_) / 2 / static_cast<double>(bytes_per_pixel_));
+  const int tile = std::clamp(static_cast<int>(affordable) / 32 * 32, 256, tile_size_);
+  const int overlap = std::min(kTileOverlap, tile / 4);
+  const int side = std::max(1, static_cast<int>(std::floor(tile / scale)));
+  const int shared = static_cast<int>(std::ceil(overlap / scale));
+  Detections out;
+  out.tiles = 0;
+  std::vector<Tile> tiles;
+  for (const int y : tile_origins(page.rows, side, shared))
+    for (const int x : tile_origins(page.cols, side, shared)) {
+      Tile t{x, y, std::min(side, page.cols - x), std::min(side, page.rows - y), {}};
+      const cv::Mat part = page(cv::Rect(t.x, t.y, t.width, t.height));
+      const int h = std::max(kMinTileSide, static_cast<int>(std::lround(t.height * scale)));
+      const int w = std::max(kMinTileSide, static_cast<int>(std::lround(t.width * scale)));
+      DetectionSize size;
+      // Sides below the least are padded, others rounded to the net's grid.
+      size.padded_height = std::max(t.height, static_cast<int>(std::lround(kMinTileSide / scale)));
+      size.padded_width = std::max(t.width, static_cast<int>(std::lround(kMinTileSide / scale)));
+      size.height = std::max(32, (h + 16) / 32 * 32);
+      size.width = std::max(32, (w + 16) / 32 * 32);
+      size.ratio_h = static_cast<double>(size.height) / size.padded_height;
+      size.ratio_w = static_cast<double>(size.width) / size.padded_width;
+      t.detections = whole(part, size, scratch, out.cut_candidates);
+      tiles.push_back(std::move(t));
+      ++out.tiles;
+    }
+  out.boxes = merge_tiles(tiles, page.cols, page.rows);
+  return out;
+}
+
+}  // namespace ocr

@@ -1,0 +1,38 @@
+#include "libocr/pipeline/stages.h"
+#include "libtrain/core/error.h"
+
+namespace ocr {
+
+int64_t Model::input_side(size_t axis) const {
+  if (info.inputs.empty() || axis >= info.inputs[0].dims.size()) return -1;
+  return info.inputs[0].dims[axis];
+}
+
+int64_t Model::classes() const {
+  if (info.outputs.empty() || info.outputs[0].dims.empty()) return -1;
+  return info.outputs[0].dims.back();
+}
+
+const std::string* Model::find(const std::string& key) const {
+  const auto it = info.metadata.find(key);
+  return it == info.metadata.end() || it->second.empty() ? nullptr : &it->second;
+}
+
+Model load_model(const ModelFiles& files, const std::string& kind, Options& options) {
+  Model model;
+  model.files = files;
+  train::Graph graph = import_onnx(files.onnx, {}, &model.info);
+  if (graph.inputs.size() != 1 || graph.outputs.empty())
+    throw train::FormatError(train::cat(
+        files.onnx, ": a model of this pipeline has one input, not ", graph.inputs.size()));
+  constexpr std::string_view prefix = "ocr.";
+  for (const auto& [key, value] : model.info.metadata)
+    if (key.starts_with(prefix))
+      set_option(options, std::string_view(key).substr(prefix.size()), value, Source::kMetadata,
+                 files.onnx);
+  model.note = {kind, files.onnx, model.info.sha256};
+  model.net = train::Net::compile(std::move(graph));
+  return model;
+}
+
+}  // namespace ocr
