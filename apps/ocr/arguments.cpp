@@ -11,7 +11,8 @@ namespace {
 using train::cat;
 
 const Flag* find(const std::vector<Flag>& known, const std::string& name) {
-  const auto it = std::find_if(known.begin(), known.end(), [&](const Flag& f) { return f.name == name; });
+  const auto it =
+      std::find_if(known.begin(), known.end(), [&](const Flag& f) { return f.name == name; });
   return it == known.end() ? nullptr : &*it;
 }
 
@@ -26,9 +27,9 @@ bool looks_like_flag(const std::string& s) {
   for (const Flag& f : known)
     if (f.name.size() > 1) names.push_back(f.name);
   const std::string near = ocr::nearest_name(name, names);
-  throw train::ConfigError("", 0, 0,
-                           cat("unknown flag ", spelt,
-                               near.empty() ? "" : cat("; did you mean --", near, "?")));
+  throw train::ConfigError(
+      "", 0, 0,
+      cat("unknown flag ", spelt, near.empty() ? "" : cat("; did you mean --", near, "?")));
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ Arguments parse_arguments(const std::vector<std::string>& args, const std::vecto
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (arg == "--") {
-      out.positional.insert(out.positional.end(), args.begin() + static_cast<long>(i) + 1, args.end());
+      out.positional.insert(out.positional.end(), args.begin() + static_cast<long>(i) + 1,
+                            args.end());
       break;
     }
     if (!looks_like_flag(arg)) {
@@ -57,11 +59,12 @@ Arguments parse_arguments(const std::vector<std::string>& args, const std::vecto
     if (!flag || (name != flag->name && !negated)) unknown(spelt, name, known);
     Argument a{flag->name, spelt, ""};
     const bool has_next = i + 1 < args.size();
-    if (equals != arg.npos) a.value = arg.substr(equals + 1);
+    if (equals != arg.npos)
+      a.value = arg.substr(equals + 1);
     else if (flag->boolean) {
       // `--use_dilation True` and `--use_dilation` both stand in the wild.
-      const bool takes = !negated && has_next &&
-                         (ocr::parse_bool(args[i + 1]) >= 0 || args[i + 1] == "auto");
+      const bool takes =
+          !negated && has_next && (ocr::parse_bool(args[i + 1]) >= 0 || args[i + 1] == "auto");
       a.value = takes ? args[++i] : "true";
     } else if (has_next && !(looks_like_flag(args[i + 1]) && args[i + 1].size() > 1)) {
       a.value = args[++i];

@@ -1,4 +1,5 @@
-// Command line arguments: flags in any of the usual spellings, checked against a list of known ones.
+// Command line arguments: flags in any of the usual spellings, checked against a list of known
+// ones.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +8,7 @@ namespace app {
 
 /// A flag of one subcommand.
 struct Flag {
-  std::string name;  // canonical: lower case, underscores
+  std::string name;      // canonical: lower case, underscores
   bool boolean = false;  // may stand without a value
 };
 

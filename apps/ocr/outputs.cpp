@@ -32,7 +32,8 @@ std::string stamp_of(const std::string& path) {
 
 std::string escaped(const std::string& path) {  // a path may hold a line feed
   std::string out;
-  for (const char c : path) out += c == '\n' ? std::string("\\n") : c == '\\' ? "\\\\" : std::string(1, c);
+  for (const char c : path)
+    out += c == '\n' ? std::string("\\n") : c == '\\' ? "\\\\" : std::string(1, c);
   return out;
 }
 
@@ -101,8 +102,8 @@ bool names_a_file(const std::string& target) {
 }
 
 std::string fingerprint_of(const ocr::RunInfo& run, Format format) {
-  std::string all = cat(ocr::kSchema, "\n", run.version, "\n", run.task, "\n",
-                        static_cast<int>(format), "\n");
+  std::string all =
+      cat(ocr::kSchema, "\n", run.version, "\n", run.task, "\n", static_cast<int>(format), "\n");
   for (const ocr::ModelNote& m : run.models) all += cat(m.kind, " ", m.sha256, "\n");
   for (const ocr::OptionText& o : run.settings)
     if (o.affects_text) all += cat(o.name, " ", o.json, "\n");
@@ -174,7 +175,8 @@ std::string Outputs::key_of(const ocr::InputJob& job) const {
 
 std::string Outputs::file_of(const ocr::InputJob& job, bool complete) const {
   const std::string relative = job.path == "-" ? "stdin" : job.relative;
-  return folder_ + "/" + relative + (complete ? "" : ".partial") + ocr::extension_of(options_.format);
+  return folder_ + "/" + relative + (complete ? "" : ".partial") +
+         ocr::extension_of(options_.format);
 }
 
 std::string Outputs::render(const ocr::InputJob& job, const ocr::DocumentResult& document) const {
@@ -219,7 +221,8 @@ void Outputs::write(const ocr::InputJob& job, const ocr::DocumentResult& documen
 void Outputs::finish(const ocr::RunSummary& summary) {
   if (kind_ != Kind::kFolder && options_.format == Format::kJson && options_.documents > 1)
     put(written_ ? "\n]\n" : "[]\n");
-  if (!folder_.empty()) ocr::write_file(folder_ + "/ocr_summary.json", write_summary(summary, run_));
+  if (!folder_.empty())
+    ocr::write_file(folder_ + "/ocr_summary.json", write_summary(summary, run_));
   if (kind_ == Kind::kFile && fsync(fd_) != 0 && errno != EINVAL)
     throw train::DeviceError(cat(options_.target, ": ", std::strerror(errno)));
 }

@@ -40,7 +40,8 @@ void Progress::draw() {
   if (rate > 0 && done_ < total)
     text += "  " + clock_text(static_cast<double>(total - done_) / rate) + " left";
   winsize size{};
-  const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+  const int columns =
+      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
   const int room = std::clamp(columns - static_cast<int>(text.size()) - 3, 0, 40);
   const auto filled = static_cast<int>(room * done_ / std::max<int64_t>(total, 1));
   std::string bar;

@@ -5,7 +5,9 @@
 
 namespace ocr {
 
-Classifier::Classifier(Model model, ClassifierInput kind) : model_(std::move(model)), kind_(kind) {}
+Classifier::Classifier(Model model, ClassifierInput kind) : model_(std::move(model)), kind_(kind) {
+  model_.compile();
+}
 
 std::vector<ClassScore> Classifier::classify(int n, int batch, Scratch& scratch,
                                              const std::function<cv::Mat(int)>& crop) const {

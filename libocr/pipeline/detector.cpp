@@ -57,6 +57,7 @@ Detector::Detector(Model model, const Options& options, int64_t memory)
                       chosen(options.det_limit_type.source) ||
                       chosen(options.det_max_side_limit.source)),
       memory_(memory) {
+  model_.compile();
   const train::Feed feed{train::Tensor(train::Shape{1, 3, kProbe, kProbe}),
                          train::Layout::kChannelsLast};
   const size_t bytes = model_.net->plan(std::span(&feed, 1)) + feed.tensor.bytes();

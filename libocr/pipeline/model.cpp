@@ -31,7 +31,6 @@ Model load_model(const ModelFiles& files, const std::string& kind, Options& opti
       set_option(options, std::string_view(key).substr(prefix.size()), value, Source::kMetadata,
                  files.onnx);
   model.note = {kind, files.onnx, model.info.sha256};
-  model.net = train::Net::compile(std::move(graph));
   return model;
 }
 

@@ -130,10 +130,10 @@ ModelFiles from_path(const std::string& path, const std::string& kind) {
 // The command that brings the default models, as it must be typed here.
 std::string fetch_command() {
   const fs::path program = program_folder();
+  if (is_file(program / "ocr-fetch-models")) return "ocr-fetch-models";
   const fs::path cwd_script = fs::path("scripts") / "fetch_models.sh";
   if (is_file(cwd_script)) return cwd_script.string();
-  for (const char* relative : {"../share/ocr/fetch_models.sh", "../../scripts/fetch_models.sh",
-                               "../../../scripts/fetch_models.sh"})
+  for (const char* relative : {"../../scripts/fetch_models.sh", "../../../scripts/fetch_models.sh"})
     if (is_file(program / relative)) return (program / relative).lexically_normal().string();
   return "scripts/fetch_models.sh (in the source tree of ocr)";
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <opencv2/imgproc.hpp>
 
+#include "libocr/geometry/mat.h"
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/reading_order.h"
 #include "libocr/text/utf8.h"
@@ -19,11 +20,6 @@ using train::cat;
 
 // Below this a line is asked whether it stands on its head (use_angle_cls auto).
 constexpr double kReadsBadly = 0.8;
-
-cv::Mat as_mat(const ImageView& v) {
-  return cv::Mat(v.height, v.width, CV_8UC3, const_cast<uint8_t*>(v.data),
-                 static_cast<size_t>(v.stride));
-}
 
 ClassifierInput line_input(const Model& model, const Options& options) {
   if (model.input_side(2) == 80) return ClassifierInput::kTextlinePPLCNet;
@@ -47,22 +43,6 @@ struct Frame {
     if (rotation) unrotate_points(points, rotation, page_width, page_height);
   }
 };
-
-void rescale_as_rapidocr(Frame& frame) {
-  frame.rapid = true;
-  frame.rapid_page = rapidocr_page(frame.image.rows, frame.image.cols);
-  const RapidPage& r = frame.rapid_page;
-  if (r.height != frame.image.rows || r.width != frame.image.cols) {
-    cv::Mat out;
-    cv::resize(frame.image, out, cv::Size(r.width, r.height));
-    frame.image = out;
-  }
-  if (r.pad > 0) {
-    cv::Mat out;
-    cv::copyMakeBorder(frame.image, out, r.pad, r.pad, 0, 0, cv::BORDER_CONSTANT, cv::Scalar());
-    frame.image = out;
-  }
-}
 
 }  // namespace
 
@@ -245,7 +225,11 @@ Frame Pipeline::Impl::make_frame(const ImageView& page, Scratch& scratch,
     }
   }
   frame.upright_width = frame.image.cols, frame.upright_height = frame.image.rows;
-  if (options.det_rescale.value == "rapidocr") rescale_as_rapidocr(frame);
+  if (options.det_rescale.value == "rapidocr") {
+    frame.rapid = true;
+    frame.rapid_page = rapidocr_page(frame.image.rows, frame.image.cols);
+    frame.image = rapidocr_copy(frame.image, frame.rapid_page);
+  }
   return frame;
 }
 

@@ -3,6 +3,7 @@
 
 #include "libocr/pipeline/stages.h"
 #include "libtrain/core/error.h"
+#include "libtrain/graph/passes.h"
 
 namespace ocr {
 namespace {
@@ -60,9 +61,17 @@ Recognizer::Recognizer(Model model, const Options& options, std::vector<std::str
   spaces_.enabled = options.rec_recover_spaces;
   spaces_.tau = static_cast<float>(options.rec_space_prob);
   spaces_.alpha = static_cast<float>(options.rec_space_gap);
-  int64_t classes = model_.classes();
-  if (classes <= 0) classes = measured_classes();
-  dictionary_ = make_dictionary(model_, options, std::move(yml_characters), classes);
+  const int64_t classes = model_.classes();
+  if (classes > 0) {
+    dictionary_ = make_dictionary(model_, options, std::move(yml_characters), classes);
+    // Of 18,710 probabilities per step two are read: the rest need not be computed.
+    if (options.dump_stages.value.empty())
+      reduced_ = train::keep_best_class(model_.graph, 0, dictionary_->space());
+    model_.compile();
+  } else {
+    model_.compile();
+    dictionary_ = make_dictionary(model_, options, std::move(yml_characters), measured_classes());
+  }
 }
 
 // A model that does not declare its classes shows them when it runs.
@@ -75,6 +84,19 @@ int64_t Recognizer::measured_classes() const {
     throw train::ShapeError(cat(model_.files.onnx, ": a recogniser gives [n, steps, classes], not ",
                                 probs.shape().str()));
   return probs.shape()[2];
+}
+
+std::vector<CtcStep> Recognizer::path_of(const float* probs, int64_t steps, int64_t classes) const {
+  std::vector<CtcStep> path(static_cast<size_t>(steps));
+  if (!reduced_) {
+    ctc_steps(probs, classes, steps, classes, dictionary_->space(), path);
+    return path;
+  }
+  for (CtcStep& step : path) {
+    step = {static_cast<int32_t>(probs[0]), probs[1], probs[2]};
+    probs += 3;
+  }
+  return path;
 }
 
 void Recognizer::recognize(std::vector<Item>& items, Scratch& scratch,
@@ -108,14 +130,12 @@ void Recognizer::run_batch(std::vector<Item>& items, std::span<const int> batch,
                             feed.tensor.data<float>() + static_cast<int64_t>(b) * floats, 3);
   const train::Tensor& probs = scratch.run(*model_.net, feed);  // [n, steps, classes]
   const int64_t steps = probs.shape()[1], classes = probs.shape()[2];
-  std::vector<CtcStep> path(static_cast<size_t>(steps));
   for (size_t b = 0; b < batch.size(); ++b) {
     const float* p = probs.data<float>() + static_cast<int64_t>(b) * steps * classes;
     if (scratch.dump)
       scratch.dump->floats("logits" + std::to_string(batch[b]), p, {steps, classes});
-    ctc_steps(p, classes, steps, classes, dictionary_->space(), path);
     Item& item = items[batch[b]];
-    item.line = ctc_decode(path, *dictionary_, spaces_);
+    item.line = ctc_decode(path_of(p, steps, classes), *dictionary_, spaces_);
     item.scale = {steps, width, sizes[batch[b]].text_width, item.width};
   }
 }
@@ -142,8 +162,7 @@ void Recognizer::run_long(Item& item, int index, const RecognitionSize& size, Sc
     }
     const train::Tensor& probs = scratch.run(*model_.net, feed);
     const int64_t steps = probs.shape()[1], classes = probs.shape()[2];
-    std::vector<CtcStep> part(static_cast<size_t>(steps));
-    ctc_steps(probs.data<float>(), classes, steps, classes, dictionary_->space(), part);
+    const std::vector<CtcStep> part = path_of(probs.data<float>(), steps, classes);
     const int64_t half = steps * kPieceOverlap / kPiece / 2;
     const int64_t from = i == 0 ? 0 : half;
     const int64_t to = i + 1 == pieces ? steps : steps - half;

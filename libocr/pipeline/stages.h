@@ -23,7 +23,9 @@ namespace ocr {
 
 /// A net with what its file says of itself.
 struct Model {
+  train::Graph graph;  // until compile()
   std::shared_ptr<const train::Net> net;
+  void compile() { net = train::Net::compile(std::move(graph)); }
   ModelFiles files;
   ModelNote note;
   ModelInfo info;
@@ -35,7 +37,7 @@ struct Model {
   const std::string* find(const std::string& key) const;
 };
 
-/// Imports and compiles; settings named `ocr.NAME` in the metadata go into `options`.
+/// Imports a model; settings named `ocr.NAME` in its metadata go into `options`.
 Model load_model(const ModelFiles& files, const std::string& kind, Options& options);
 
 struct Detections {
@@ -103,6 +105,7 @@ class Recognizer {
 
  private:
   int64_t measured_classes() const;
+  std::vector<CtcStep> path_of(const float* probs, int64_t steps, int64_t classes) const;
   void run_batch(std::vector<Item>& items, std::span<const int> batch, const RecognitionSize* sizes,
                  Scratch& scratch, const std::function<cv::Mat(int)>& crop) const;
   void run_long(Item& item, int index, const RecognitionSize& size, Scratch& scratch,
@@ -113,6 +116,7 @@ class Recognizer {
   RecognitionResizeOptions resize_;
   SpaceRecovery spaces_;
   int batch_;
+  bool reduced_ = false;  // the net gives [n, steps, 3]: class, probability, that of the space
 };
 
 }  // namespace ocr
