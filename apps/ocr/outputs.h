@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "libocr/image/collect.h"

@@ -21,10 +21,10 @@ const std::string* Model::find(const std::string& key) const {
 Model load_model(const ModelFiles& files, const std::string& kind, Options& options) {
   Model model;
   model.files = files;
-  train::Graph graph = import_onnx(files.onnx, {}, &model.info);
-  if (graph.inputs.size() != 1 || graph.outputs.empty())
+  model.graph = import_onnx(files.onnx, {}, &model.info);
+  if (model.graph.inputs.size() != 1 || model.graph.outputs.empty())
     throw train::FormatError(train::cat(
-        files.onnx, ": a model of this pipeline has one input, not ", graph.inputs.size()));
+        files.onnx, ": a model of this pipeline has one input, not ", model.graph.inputs.size()));
   constexpr std::string_view prefix = "ocr.";
   for (const auto& [key, value] : model.info.metadata)
     if (key.starts_with(prefix))
