@@ -70,6 +70,21 @@ bool fuse_scaled_hard_swish(Rewriter& r, Node& n) {
   return false;
 }
 
+// x * sigmoid(a x): a Swish.
+bool fuse_swish(Rewriter& r, Node& n) {
+  if (!Rewriter::is_binary(n, BinaryKind::kMul)) return false;
+  for (int side = 0; side < 2; ++side) {
+    const Node* gate = r.producer(n.inputs[1 - side]);
+    if (!gate || !Rewriter::is_unary(*gate, cpu::Act::kSigmoid)) continue;
+    const Node* inner = r.producer(gate->inputs[0]);
+    const auto s = inner ? scaled(r, *inner) : std::nullopt;
+    if (!s || s->x != n.inputs[side]) continue;
+    r.become(n, unary("Swish", {cpu::Act::kSwish, s->scalar, 0}), {s->x});
+    return true;
+  }
+  return false;
+}
+
 // x * sigmoid(x), x * hardsigmoid(x).
 bool fuse_gated(Rewriter& r, Node& n) {
   if (!Rewriter::is_binary(n, BinaryKind::kMul)) return false;
@@ -145,7 +160,32 @@ void fuse_activations(Graph& graph) {
       r.become(n, std::make_shared<GlobalPoolOp>(PoolKind::kAverage), {n.inputs[0]});
       continue;
     }
-    fuse_hard_sigmoid(r, n) || fuse_scaled_hard_swish(r, n) || fuse_gated(r, n) || fuse_gelu(r, n);
+    fuse_hard_sigmoid(r, n) || fuse_scaled_hard_swish(r, n) || fuse_gated(r, n) ||
+        fuse_swish(r, n) || fuse_gelu(r, n);
+  }
+  graph.remove_dead();
+}
+
+void fuse_residual_gates(Graph& graph) {
+  Rewriter r(graph);
+  const auto shapes = probe_shapes(graph);
+  for (size_t i = 0; i < r.size(); ++i) {
+    Node& n = r.node(i);
+    if (!n.op || !Rewriter::is_binary(n, BinaryKind::kAdd)) continue;
+    for (const int side : {0, 1}) {
+      Node* mul = r.sole<BinaryOp>(n.inputs[1 - side]);
+      if (!mul || !Rewriter::is_binary(*mul, BinaryKind::kMul)) continue;
+      const ValueId x = n.inputs[side];
+      const int at = mul->inputs[0] == x ? 0 : mul->inputs[1] == x ? 1 : -1;
+      const ValueId gate = at < 0 ? kNoValue : mul->inputs[1 - at];
+      if (gate == kNoValue || gate == x || !shapes[x] || !shapes[gate]) continue;
+      if (shapes[gate]->numel() >= shapes[x]->numel() || graph.constant(gate)) continue;
+      const ValueId one = r.add_constant(mul->name + ".one", Tensor::scalar(1.f));
+      const ValueId product = mul->outputs[0];
+      r.become(*mul, std::make_shared<BinaryOp>(BinaryKind::kAdd), {gate, one});
+      r.become(n, std::make_shared<BinaryOp>(BinaryKind::kMul), {x, product});
+      break;
+    }
   }
   graph.remove_dead();
 }

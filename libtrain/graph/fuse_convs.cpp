@@ -196,6 +196,35 @@ bool fuse_into_matmuls(Graph& graph) {
   return changed;
 }
 
+namespace {
+
+// `n` = `p` + `other`: the convolution or product `p` adds it itself. Returns whether it can.
+template <class OpT>
+bool take_residual_as(Rewriter& r, const Node& p, Node& n, ValueId other) {
+  const auto* op = Rewriter::as<OpT>(p);
+  if (!op || p.inputs.size() > 3) return false;
+  auto fused = std::make_shared<OpT>(*op);
+  cpu::Epilogue& e = fused->epilogue;
+  const bool plain = e.act.kind == cpu::Act::kNone && e.post_scale == 1 && e.post_bias == 0;
+  e.residual = plain ? cpu::Residual::kBeforeAct : cpu::Residual::kAfterAct;
+  std::vector<ValueId> inputs = p.inputs;
+  inputs.resize(3, kNoValue);
+  inputs.push_back(other);
+  r.become(n, fused, inputs);
+  return true;
+}
+
+bool take_residual(Rewriter& r, const Node& p, Node& n, ValueId other) {
+  if (const auto* m = Rewriter::as<MatMulOp>(p)) {
+    const Tensor* b = r.graph_constant(p.inputs[1]);  // only a packed product has an epilogue
+    return b && b->shape().rank() == 2 && m->alpha == 1 &&
+           take_residual_as<MatMulOp>(r, p, n, other);
+  }
+  return take_residual_as<ConvOp>(r, p, n, other);
+}
+
+}  // namespace
+
 void fuse_residuals(Graph& graph) {
   Rewriter r(graph);
   const auto shapes = probe_shapes(graph);
@@ -223,15 +252,8 @@ void fuse_residuals(Graph& graph) {
           break;
         }
         Node* c = r.sole<ConvOp>(n.inputs[side]);
-        if (!c || c->inputs.size() > 3) continue;
-        auto fused = std::make_shared<ConvOp>(*Rewriter::as<ConvOp>(*c));
-        const bool plain = fused->epilogue.act.kind == cpu::Act::kNone &&
-                           fused->epilogue.post_scale == 1 && fused->epilogue.post_bias == 0;
-        fused->epilogue.residual = plain ? cpu::Residual::kBeforeAct : cpu::Residual::kAfterAct;
-        std::vector<ValueId> inputs = c->inputs;
-        inputs.resize(3, kNoValue);
-        inputs.push_back(other);
-        r.become(n, fused, inputs);
+        if (!c) c = r.sole<MatMulOp>(n.inputs[side]);
+        if (!c || !take_residual(r, *c, n, other)) continue;
         break;
       }
     }

@@ -14,12 +14,19 @@ namespace {
 constexpr int64_t kMaxFoldedBytes = int64_t{1}
                                     << 28;  // a small file must not unfold into gigabytes
 
+// x * 1 (of f32; exporters write it for a swish with beta = 1).
+bool is_times_one(const Rewriter& r, const Node& n) {
+  return Rewriter::is_binary(n, BinaryKind::kMul) && r.scalar(n.inputs[1]) == 1.f &&
+         r.graph_constant(n.inputs[1])->shape().rank() == 0;
+}
+
 // Identities (and dropout, which is one at inference) vanish; a graph output keeps its own value.
 void drop_identities(Graph& graph) {
   Rewriter r(graph);
   for (size_t i = 0; i < r.size(); ++i) {
     Node& n = r.node(i);
-    if (!n.op || (n.op->type() != "Identity" && n.op->type() != "Dropout")) continue;
+    if (!n.op) continue;
+    if (n.op->type() != "Identity" && n.op->type() != "Dropout" && !is_times_one(r, n)) continue;
     if (n.outputs.size() > 1 && n.outputs[1] != kNoValue && r.uses(n.outputs[1]) > 0) continue;
     const ValueId from = n.outputs[0], to = n.inputs[0];
     if (std::ranges::find(graph.outputs, from) != graph.outputs.end()) continue;
@@ -64,8 +71,10 @@ void fold_constants(Graph& graph) {
 void optimize(Graph& graph) {
   drop_identities(graph);
   fold_constants(graph);
+  drop_identities(graph);  // folding uncovers products with one
   fuse_activations(graph);
   fuse_layer_norm(graph);
+  fuse_residual_gates(graph);
   // A fold uncovers the next (conv, affine, activation, affine, residual): repeat until nothing
   // changes.
   while (fuse_into_convs(graph) || fuse_into_matmuls(graph)) {

@@ -60,6 +60,9 @@ void MatMulOp::infer(Infos inputs, std::span<ValueInfo> outputs) const {
   require_f32(inputs[0]);
   require_f32(inputs[1]);
   outputs[0] = ValueInfo(product_of(inputs[0].shape, inputs[1].shape, trans_b).result, DType::kF32);
+  if (has_input(inputs, 3) && inputs[3].shape != outputs[0].shape)
+    throw ShapeError(
+        cat("residual of shape ", inputs[3].shape.str(), " for output ", outputs[0].shape.str()));
 }
 
 double MatMulOp::flops(Infos inputs, Infos outputs) const {

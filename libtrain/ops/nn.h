@@ -90,6 +90,7 @@ class PoolOp final : public Op {
   std::string describe() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  bool strided_output() const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   PoolKind kind;

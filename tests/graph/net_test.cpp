@@ -57,7 +57,8 @@ Graph small_net(unsigned seed = 3) {
   ValueId gate = b.add(std::make_shared<GlobalPoolOp>(PoolKind::kAverage), {dw});
   gate = b.unary("Relu", {cpu::Act::kRelu, 0, 0}, b.conv(gate, 16, 4, 1));
   gate = b.unary("HardSigmoid", cpu::hard_sigmoid(), b.conv(gate, 4, 16, 1));
-  const ValueId gated = b.binary(BinaryKind::kMul, dw, gate);
+  const ValueId scaled = b.binary(BinaryKind::kMul, dw, gate);
+  const ValueId gated = b.binary(BinaryKind::kAdd, dw, scaled);
   const ValueId mixed = b.binary(BinaryKind::kAdd, c1, b.spelled_gelu(b.conv(gated, 16, 16, 1)));
   const ValueId deep = b.conv(mixed, 16, 24, 3, 2);
   cpu::ResizeDesc up;
@@ -82,7 +83,7 @@ TEST(Net, PassesKeepTheResult) {
   const auto plain = Net::compile(small_net(), {.fuse = false});
   const auto fused = Net::compile(small_net());
   EXPECT_LT(fused->graph().nodes.size(), 18u) << "the passes should have folded most of the nodes";
-  EXPECT_EQ(plain->graph().nodes.size(), 35u);
+  EXPECT_EQ(plain->graph().nodes.size(), 36u);
   std::mt19937 rng(5);
   for (const Shape& s :
        {Shape{1, 3, 32, 64}, Shape{2, 3, 64, 32}, Shape{1, 3, 4, 4}, Shape{3, 3, 36, 20}}) {
@@ -197,11 +198,14 @@ TEST(Net, SpelledOutLayerNormAndLinear) {
     y = b.add(std::make_shared<MatMulOp>(), {y, b.weight({24, 10})});
     y = b.binary(BinaryKind::kAdd, y, b.weight({10}));
     y = b.binary(BinaryKind::kMul, y, b.unary("Sigmoid", {cpu::Act::kSigmoid, 0, 0}, y));
+    const ValueId mixed = b.add(std::make_shared<MatMulOp>(), {y, b.weight({10, 10})});
+    y = b.binary(BinaryKind::kAdd, y, mixed);
     return b.finish({b.add(std::make_shared<SoftmaxOp>(), {y})});
   };
   const auto plain = Net::compile(build(), {.fuse = false});
   const auto fused = Net::compile(build());
-  EXPECT_EQ(fused->graph().nodes.size(), 3u);  // LayerNormalization, MatMul, Softmax
+  EXPECT_EQ(fused->graph().nodes.size(),
+            4u);  // LayerNormalization, MatMul + Swish, MatMul + y, Softmax
   std::mt19937 rng(2);
   const Tensor x = random_tensor({2, 7, 24}, rng);
   const Tensor wanted = run(*plain, {x})[0];
