@@ -10,7 +10,7 @@ namespace ocr {
 const std::vector<OpRow>& all_rows() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
-    for (const auto& part : {nn_rows(), math_rows(), move_rows()})
+    for (const auto& part : {nn_rows(), math_rows(), move_rows(), rnn_rows()})
       all.insert(all.end(), part.begin(), part.end());
     std::ranges::sort(all, {}, [](const OpRow& r) { return std::tuple(r.op, r.since); });
     return all;

@@ -17,6 +17,7 @@ struct OpRow {
 std::vector<OpRow> nn_rows();    // convolutions, pools, products, norms, resizing
 std::vector<OpRow> math_rows();  // element-wise functions, reductions
 std::vector<OpRow> move_rows();  // data movement and shape arithmetic
+std::vector<OpRow> rnn_rows();   // recurrent layers
 
 /// The row of an operator at an opset: the newest form not newer than it. Null when there is none.
 const OpRow* find_row(std::string_view op, int64_t opset);

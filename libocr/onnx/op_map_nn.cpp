@@ -214,10 +214,38 @@ void batch_norm(NodeBuilder& b) {
            {b.in(0), b.in(1), b.in(2), b.in(3), b.in(4)});
 }
 
+// The axes from attribute `axis` on.
+std::vector<int64_t> trailing_axes(const NodeBuilder& b) {
+  const auto rank = b.rank(b.in(0));
+  if (!rank) b.fail("the rank of the input must be known");
+  const int64_t axis = b.attr_int("axis", -1);
+  std::vector<int64_t> axes;
+  for (int64_t i = axis < 0 ? axis + *rank : axis; i >= 0 && i < *rank; ++i) axes.push_back(i);
+  if (axes.empty()) b.fail("attribute 'axis' is out of range");
+  return axes;
+}
+
+cpu::Activation square_root() { return {cpu::Act::kSqrt, 0, 0}; }
+
 void layer_norm(NodeBuilder& b) {
-  b.only_output();
-  b.finish(std::make_shared<LayerNormOp>(b.attr_int("axis", -1), b.attr_float("epsilon", 1e-5f)),
+  const float epsilon = b.attr_float("epsilon", 1e-5f);
+  b.finish(std::make_shared<LayerNormOp>(b.attr_int("axis", -1), epsilon),
            {b.in(0), b.in(1), b.opt(2)});
+  if (b.out(1) == kNoValue && b.out(2) == kNoValue) return;
+  // Training exports ask for the mean and the inverse deviation too.
+  const ValueId axes = b.ints(trailing_axes(b));
+  const ValueId mean =
+      b.out(1) == kNoValue ? b.make<ReduceOp>({b.in(0), axes}, ReduceKind::kMean) : b.out(1);
+  if (b.out(1) != kNoValue)
+    b.add(std::make_shared<ReduceOp>(ReduceKind::kMean), {b.in(0), axes}, {mean});
+  if (b.out(2) == kNoValue) return;
+  const ValueId centred = b.make<BinaryOp>({b.in(0), mean}, BinaryKind::kSub);
+  const ValueId square = b.make<BinaryOp>({centred, centred}, BinaryKind::kMul);
+  const ValueId variance = b.make<ReduceOp>({square, axes}, ReduceKind::kMean);
+  const ValueId safe = b.make<BinaryOp>({variance, b.scalar(epsilon)}, BinaryKind::kAdd);
+  const ValueId deviation = b.make<UnaryOp>({safe}, "Sqrt", square_root());
+  b.add(std::make_shared<UnaryOp>("Reciprocal", cpu::Activation{cpu::Act::kReciprocal, 0, 0}),
+        {deviation}, {b.out(2)});
 }
 
 void instance_norm(NodeBuilder& b) {
@@ -246,19 +274,11 @@ void group_norm(NodeBuilder& b) {
 }
 
 void rms_norm(NodeBuilder& b) {
-  const auto rank = b.rank(b.in(0));
-  if (!rank) b.fail("the rank of the input must be known");
-  int64_t axis = b.attr_int("axis", -1);
-  if (axis < 0) axis += *rank;
-  std::vector<int64_t> axes;
-  for (int64_t i = axis; i < *rank; ++i) axes.push_back(i);
-  if (axis < 0 || axes.empty()) b.fail("attribute 'axis' is out of range");
   const ValueId square = b.make<BinaryOp>({b.in(0), b.in(0)}, BinaryKind::kMul);
-  const ValueId mean = b.make<ReduceOp>({square, b.ints(axes)}, ReduceKind::kMean);
+  const ValueId mean = b.make<ReduceOp>({square, b.ints(trailing_axes(b))}, ReduceKind::kMean);
   const ValueId with_epsilon =
       b.make<BinaryOp>({mean, b.scalar(b.attr_float("epsilon", 1e-5f))}, BinaryKind::kAdd);
-  const ValueId rms =
-      b.make<UnaryOp>({with_epsilon}, "Sqrt", cpu::Activation{cpu::Act::kSqrt, 0, 0});
+  const ValueId rms = b.make<UnaryOp>({with_epsilon}, "Sqrt", square_root());
   const ValueId y = b.make<BinaryOp>({b.in(0), rms}, BinaryKind::kDiv);
   b.finish(std::make_shared<BinaryOp>(BinaryKind::kMul), {y, b.in(1)});
 }
@@ -268,10 +288,7 @@ void lp_norm(NodeBuilder& b) {
   if (p != 1 && p != 2) b.fail("only p = 1 and p = 2 exist");
   const ValueId norm = b.make<ReduceOp>({b.in(0), b.ints({b.attr_int("axis", -1)})},
                                         p == 1 ? ReduceKind::kL1 : ReduceKind::kL2);
-  // A zero vector stays zero.
-  const ValueId zero = b.make<BinaryOp>({norm, b.scalar(0)}, BinaryKind::kEqual);
-  const ValueId safe = b.make<WhereOp>({zero, b.scalar(1), norm});
-  b.finish(std::make_shared<BinaryOp>(BinaryKind::kDiv), {b.in(0), safe});
+  b.finish(std::make_shared<BinaryOp>(BinaryKind::kDiv), {b.in(0), norm});
 }
 
 void mean_variance_norm(NodeBuilder& b) {
@@ -280,8 +297,7 @@ void mean_variance_norm(NodeBuilder& b) {
   const ValueId centred = b.make<BinaryOp>({b.in(0), mean}, BinaryKind::kSub);
   const ValueId square = b.make<BinaryOp>({centred, centred}, BinaryKind::kMul);
   const ValueId variance = b.make<ReduceOp>({square, axes}, ReduceKind::kMean);
-  const ValueId deviation =
-      b.make<UnaryOp>({variance}, "Sqrt", cpu::Activation{cpu::Act::kSqrt, 0, 0});
+  const ValueId deviation = b.make<UnaryOp>({variance}, "Sqrt", square_root());
   const ValueId safe = b.make<BinaryOp>({deviation, b.scalar(1e-9f)}, BinaryKind::kAdd);
   b.finish(std::make_shared<BinaryOp>(BinaryKind::kDiv), {centred, safe});
 }
@@ -331,8 +347,6 @@ cpu::ResizeDesc resize_desc(const NodeBuilder& b) {
   d.cubic_a = b.attr_float("cubic_coeff_a", -.75f);
   d.exclude_outside = b.attr_int("exclude_outside", 0) != 0;
   if (b.attr_int("antialias", 0) != 0) b.fail("antialias is not supported");
-  if (b.attr_string("keep_aspect_ratio_policy", "stretch") != "stretch")
-    b.fail("keep_aspect_ratio_policy other than stretch is not supported");
   return d;
 }
 
@@ -346,6 +360,24 @@ ValueId complete(NodeBuilder& b, ValueId given, const std::vector<int64_t>& axes
   if (axes == std::vector<int64_t>{0, 1, 2, 3}) return given;
   ValueId all = sizes ? b.make<ShapeOp>({b.in(0)}) : b.floats({1, 1, 1, 1});
   return b.make<ScatterElementsOp>({all, b.ints(axes), given});
+}
+
+// The sizes of `axes` that keep the aspect ratio: one scale for all, rounded half up.
+ValueId keep_aspect(NodeBuilder& b, ValueId sizes, const std::vector<int64_t>& axes) {
+  const std::string policy = b.attr_string("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch") return sizes;
+  if (policy != "not_larger" && policy != "not_smaller")
+    b.fail("keep_aspect_ratio_policy '" + policy.substr(0, 40) + "' is unknown");
+  const ValueId all = b.make<ShapeOp>({b.in(0)});
+  const ValueId old = b.make<CastOp>({b.make<GatherOp>({all, b.ints(axes)})}, DType::kF32);
+  const ValueId wanted = b.make<CastOp>({sizes}, DType::kF32);
+  const ValueId scales = b.make<BinaryOp>({wanted, old}, BinaryKind::kDiv);
+  const ValueId scale =
+      b.make<ReduceOp>({scales}, policy == "not_larger" ? ReduceKind::kMin : ReduceKind::kMax);
+  const ValueId kept = b.make<BinaryOp>({old, scale}, BinaryKind::kMul);
+  const ValueId half = b.make<BinaryOp>({kept, b.scalar(.5f)}, BinaryKind::kAdd);
+  const ValueId down = b.make<UnaryOp>({half}, "Floor", cpu::Activation{cpu::Act::kFloor, 0, 0});
+  return b.make<CastOp>({down}, DType::kI64);
 }
 
 void add_resize(NodeBuilder& b, cpu::ResizeDesc desc, ValueId scales, ValueId sizes) {
@@ -364,7 +396,8 @@ void add_resize(NodeBuilder& b, cpu::ResizeDesc desc, ValueId scales, ValueId si
     b.finish(std::make_shared<ResizeOp>(desc),
              {b.in(0), complete(b, scales, axes, false), kNoValue});
   } else {
-    b.finish(std::make_shared<ResizeOp>(desc), {b.in(0), kNoValue, complete(b, sizes, axes, true)});
+    b.finish(std::make_shared<ResizeOp>(desc),
+             {b.in(0), kNoValue, complete(b, keep_aspect(b, sizes, axes), axes, true)});
   }
 }
 
