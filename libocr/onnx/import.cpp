@@ -8,6 +8,7 @@
 
 #include "libocr/onnx/op_map.h"
 #include "libocr/onnx/proto.h"
+#include "libocr/onnx/wire.h"
 #include "libtrain/core/sha256.h"
 #include "libtrain/ops/move.h"
 
@@ -256,6 +257,11 @@ Graph import_bytes(std::span<const char> bytes, const std::string& name, const s
   if (static_cast<int64_t>(bytes.size()) > limit)
     throw FormatError(cat("ONNX model ", name, ": ", bytes.size() >> 20,
                           " MiB are more than the limit; large weights belong into external data"));
+  try {
+    check_wire(bytes);
+  } catch (const FormatError& e) {
+    throw FormatError(cat("ONNX model ", name, ": ", e.what()));
+  }
   onnx::ModelProto model;
   if (bytes.empty() || !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     throw FormatError(cat("ONNX model ", name, ": the file is no ONNX model, or it is cut off"));

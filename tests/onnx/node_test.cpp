@@ -193,6 +193,8 @@ TEST(OnnxNodeTests, EveryClaimedOperatorPasses) {
       all_claimed = all_claimed && n.domain().empty() && claimed.contains(n.op_type());
     }
     Outcome o = run_case(c);
+    if (std::getenv("ONNX_NODE_VERBOSE"))
+      std::cout << c.name << ' ' << o.kind << ' ' << o.frozen << ' ' << o.why << '\n';
     const auto reason = excluded.find(c.name);
     Tally& tally = c.ops.size() == 1 ? by_op[*c.ops.begin()] : composite;
     for (Tally* t : {&tally, &total}) {
@@ -215,7 +217,8 @@ TEST(OnnxNodeTests, EveryClaimedOperatorPasses) {
   }
   std::cout << "node tests: " << total.pass << " passed (" << total.constant
             << " of them with constant parameters), " << total.fail << " failed, " << total.excluded
-            << " excluded, " << total.unsupported << " of unsupported operators\n";
+            << " excluded, " << total.type << " of element types that the engine does not have, "
+            << total.unsupported << " of unsupported operators\n";
   if (only) return;
   for (const auto& [name, why] : excluded)
     EXPECT_TRUE(used.contains(name)) << "no such test to exclude: " << name;
