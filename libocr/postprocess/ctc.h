@@ -58,10 +58,11 @@ CtcLine ctc_decode(std::span<const CtcStep> steps, const Dictionary& dictionary,
 struct StepScale {
   int64_t steps = 0;
   int input_width = 0, text_width = 0, crop_width = 0;
-  /// Crop column of the middle of a step.
+  /// Crop column that a step stands for: the first of its columns, not their middle, for
+  /// recognisers answer half a step late (v4, v6 tiny and v6 small against labelled words).
   float centre(double step) const {
     if (steps <= 0 || text_width <= 0) return 0;
-    return static_cast<float>((step + 0.5) * input_width / static_cast<double>(steps) * crop_width /
+    return static_cast<float>(step * input_width / static_cast<double>(steps) * crop_width /
                               text_width);
   }
 };
@@ -70,8 +71,9 @@ struct Columns {
   float x0 = 0, x1 = 0;  // pixels of the crop
 };
 
-/// Extent of each character: around its steps, half an advance to either side, at most to the
-/// middle between it and its neighbour. Extents are ordered, do not overlap, and stay in the crop.
+/// Extent of each character: around its steps, half an advance to either side, a little more at the
+/// ends of words, at most to the middle between it and its neighbour. Extents are ordered, do not
+/// overlap, and stay in the crop.
 std::vector<Columns> char_columns(const CtcLine& line, const StepScale& scale, int crop_height);
 
 struct TextBox {

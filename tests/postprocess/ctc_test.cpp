@@ -146,9 +146,10 @@ TEST(Ctc, WordAndCharacterBoxes) {
   std::vector<std::string> texts;
   for (const TextBox& w : words) texts.push_back(w.text);
   EXPECT_EQ(texts, (std::vector<std::string>{"ab", "c", "中", "文", "d"}));
-  // 'a' is centred at step 1 -> 6 px, its neighbour 8 px on: from 2 to 10; 'b' ends at 18.
-  EXPECT_NEAR(words[0].quad[0].x, 102, 1e-3);
-  EXPECT_NEAR(words[0].quad[1].x, 118, 1e-3);
+  // 'b' stands for step 3 -> 12 px; half an advance of 8 px and the margin at the end of a word
+  // (0.15 line heights) end it at 19.6, just before the middle of the space; 'a' meets the edge.
+  EXPECT_NEAR(words[0].quad[0].x, 100, 1e-3);
+  EXPECT_NEAR(words[0].quad[1].x, 119.6, 1e-3);
   EXPECT_NEAR(words[0].quad[0].y, 50, 1e-3);
   EXPECT_NEAR(words[0].quad[2].y, 74, 1e-3);
   EXPECT_NEAR(words[0].score, 0.9, 1e-6);
