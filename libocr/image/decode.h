@@ -17,8 +17,9 @@ enum class ImageFormat { kJpeg, kPng, kBmp, kWebp, kTiff, kPnm, kGif, kPdf };
 /// "JPEG", "PNG", ...
 const char* format_name(ImageFormat format);
 
-/// What transparent pixels are laid on. kAutomatic takes white, or black if the visible part is so
-/// light that it would vanish on white.
+/// What transparent pixels are laid on. kAutomatic takes white, or black if the visible pixels are
+/// light on average (128 or more of 255), since light text would vanish on white; RapidOCR decides
+/// the same way.
 enum class Background { kColour, kAutomatic };
 
 /// How to decode, and the limits for hostile input; they are checked before memory is taken.

@@ -21,7 +21,10 @@ constexpr int64_t kBandPixels = 32 << 20;  // rendered at a time; larger pages a
 thread_local std::vector<std::string>* messages = nullptr;
 
 void on_message(const std::string& text, void*) {
-  if (messages && messages->size() < kMaxMessages) messages->push_back(text);
+  if (!messages || messages->size() >= kMaxMessages) return;
+  // The same complaint comes once per use of a font or object.
+  if (std::find(messages->begin(), messages->end(), text) == messages->end())
+    messages->push_back(text);
 }
 
 // Collects poppler's messages of this thread while it lives.

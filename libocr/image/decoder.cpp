@@ -5,10 +5,8 @@
 namespace ocr {
 
 bool AlphaStats::prefers_black() const {
-  constexpr int kLight = 170;  // mean brightness from which text would be hard to see on white
-  if (alpha_sum == 0 || alpha_sum > 250 * pixels)
-    return false;  // nothing visible, or next to nothing transparent
-  return luma_sum / alpha_sum > kLight;
+  constexpr int kLight = 128;  // RapidOCR's rule, so that both see the same page
+  return transparent && visible > 0 && luma_sum >= int64_t{1000} * kLight * visible;
 }
 
 void Decoder::fail(const std::string& message) const {
@@ -89,16 +87,19 @@ void RowWriter::finish() {
 
 void composite_row(const uint8_t* bgra, uint8_t* bgr, int n, Bgr background, AlphaStats* stats) {
   const int bg[3] = {background.b, background.g, background.r};
-  int64_t alpha_sum = 0, luma_sum = 0;
+  int64_t visible = 0, luma_sum = 0, opaque = 0;
   for (int i = 0; i < n; i++) {
     const int c[3] = {bgra[4 * i], bgra[4 * i + 1], bgra[4 * i + 2]};
     const int a = bgra[4 * i + 3];
-    alpha_sum += a;
-    luma_sum += a * ((29 * c[0] + 150 * c[1] + 77 * c[2]) >> 8);
+    opaque += a == 255;
+    visible += a > 0;
+    if (a > 0) luma_sum += 114 * c[0] + 587 * c[1] + 299 * c[2];
     for (int k = 0; k < 3; k++)
       bgr[3 * i + k] = static_cast<uint8_t>((c[k] * a + bg[k] * (255 - a) + 127) / 255);
   }
-  if (stats) stats->alpha_sum += alpha_sum, stats->luma_sum += luma_sum, stats->pixels += n;
+  if (!stats) return;
+  stats->visible += visible, stats->luma_sum += luma_sum;
+  stats->transparent = stats->transparent || opaque < n;
 }
 
 void cmyk_row(const uint8_t* cmyk, uint8_t* bgr, int n, bool inverted) {

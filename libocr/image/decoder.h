@@ -11,9 +11,10 @@
 
 namespace ocr {
 
-/// Weighted brightness of what is visible in an image with alpha; decides Background::kAutomatic.
+/// Brightness of what is visible in an image with alpha; decides Background::kAutomatic.
 struct AlphaStats {
-  int64_t alpha_sum = 0, luma_sum = 0, pixels = 0;  // luma_sum: alpha * brightness
+  int64_t visible = 0, luma_sum = 0;  // pixels with alpha > 0; their brightness times 1000
+  bool transparent = false;           // whether any pixel is less than opaque
   bool prefers_black() const;
 };
 
