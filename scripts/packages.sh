@@ -21,8 +21,8 @@ PACKAGES_more=(qemu-user-static dpkg-dev debootstrap)
 PACKAGES_models=(python3-pip)
 # Building the .deb.
 PACKAGES_deb=(dpkg-dev file)
-# What annotated pictures need to show Chinese, Japanese and Korean.
-PACKAGES_run=(fonts-wqy-microhei)
+# What annotated pictures, and PDFs without embedded fonts, need for Chinese, Japanese and Korean.
+PACKAGES_run=(fonts-wqy-microhei poppler-data)
 # scripts/make_sample.sh.
 PACKAGES_sample=(imagemagick fonts-dejavu-core fonts-wqy-microhei)
 # scripts/fuzz.sh.
