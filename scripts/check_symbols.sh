@@ -11,7 +11,7 @@ symbols() { nm --defined-only "$@" | awk 'NF == 3 && $2 ~ /^[TDB]$/ {print $3}' 
 training=$(symbols "$@")
 [ "$(wc -l <<<"$training")" -ge 5 ] || { echo "error: hardly a symbol in $*: the check is broken" >&2; exit 2; }
 own=$(symbols "$program")
-[ "$(wc -l <<<"$own")" -ge 50 ] || { echo "error: hardly a symbol in $program: the check is broken" >&2; exit 2; }
+[ "$(wc -l <<<"$own")" -ge 20 ] || { echo "error: hardly a symbol in $program: the check is broken" >&2; exit 2; }
 shared=$(comm -12 <(echo "$training") <(echo "$own"))
 if [ -n "$shared" ]; then
   echo "$program links training code:" >&2
