@@ -35,15 +35,14 @@ struct Child {
 constexpr Child kChildren[] = {
     {kModel, 7, kGraph},        {kModel, 20, kTraining},    {kModel, 25, kFunction},
     {kGraph, 1, kNode},         {kGraph, 5, kTensor},       {kGraph, 11, kValueInfo},
-    {kGraph, 12, kValueInfo},   {kGraph, 13, kValueInfo},   {kGraph, 14, kValueInfo},
-    {kGraph, 15, kSparse},      {kNode, 5, kAttribute},     {kAttribute, 5, kTensor},
-    {kAttribute, 6, kGraph},    {kAttribute, 10, kTensor},  {kAttribute, 11, kGraph},
-    {kAttribute, 14, kType},    {kAttribute, 15, kType},    {kAttribute, 22, kSparse},
-    {kAttribute, 23, kSparse},  {kTensor, 13, kTensorType}, {kSparse, 1, kTensor},
-    {kSparse, 2, kTensor},      {kValueInfo, 2, kType},     {kType, 1, kTensorType},
-    {kType, 4, kContainerType}, {kType, 5, kContainerType}, {kType, 8, kTensorType},
-    {kType, 9, kContainerType}, {kContainerType, 1, kType}, {kContainerType, 2, kType},
-    {kTensorType, 2, kShape},   {kShape, 1, kTensorType},   {kTraining, 1, kGraph},
+    {kGraph, 12, kValueInfo},   {kGraph, 13, kValueInfo},   {kGraph, 15, kSparse},
+    {kNode, 5, kAttribute},     {kAttribute, 5, kTensor},   {kAttribute, 6, kGraph},
+    {kAttribute, 10, kTensor},  {kAttribute, 11, kGraph},   {kAttribute, 14, kType},
+    {kAttribute, 15, kType},    {kAttribute, 22, kSparse},  {kAttribute, 23, kSparse},
+    {kSparse, 1, kTensor},      {kSparse, 2, kTensor},      {kValueInfo, 2, kType},
+    {kType, 1, kTensorType},    {kType, 4, kContainerType}, {kType, 5, kContainerType},
+    {kType, 8, kTensorType},    {kType, 9, kContainerType}, {kContainerType, 1, kType},
+    {kContainerType, 2, kType}, {kTensorType, 2, kShape},   {kTraining, 1, kGraph},
     {kTraining, 2, kGraph},     {kFunction, 7, kNode},      {kFunction, 11, kAttribute},
 };
 
