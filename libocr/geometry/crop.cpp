@@ -4,6 +4,7 @@
 #include <cmath>
 #include <opencv2/imgproc.hpp>
 
+#include "libocr/geometry/warp.h"
 #include "libtrain/core/error.h"
 
 namespace ocr {
@@ -56,6 +57,15 @@ cv::Rect source_area(const cv::Mat& page, const cv::Matx33d& to_page, const cv::
   return {left, top, right - left, bottom - top};
 }
 
+void warp_page(const cv::Mat& page, const cv::Matx33d& to_page, cv::Size size, cv::Mat* out) {
+  if (page.type() == CV_8UC3) {
+    warp_bicubic(page, to_page, size, out);
+  } else {
+    cv::warpPerspective(page, *out, to_page, size, cv::INTER_CUBIC | cv::WARP_INVERSE_MAP,
+                        cv::BORDER_REPLICATE);
+  }
+}
+
 // For pages beyond OpenCV's 16 bits: the crop is cut in blocks, each from its own part of the page.
 void warp_in_parts(const cv::Mat& page, const cv::Matx33d& to_page, const cv::Rect& part,
                    cv::Mat* out) {
@@ -81,8 +91,7 @@ void warp_in_parts(const cv::Mat& page, const cv::Matx33d& to_page, const cv::Re
   const cv::Matx33d shift_in(1, 0, -read.x, 0, 1, -read.y, 0, 0, 1);
   const cv::Matx33d shift_out(1, 0, part.x, 0, 1, part.y, 0, 0, 1);
   cv::Mat target = (*out)(part);
-  cv::warpPerspective(page(read), target, shift_in * to_page * shift_out, part.size(),
-                      cv::INTER_CUBIC | cv::WARP_INVERSE_MAP, cv::BORDER_REPLICATE);
+  warp_page(page(read), shift_in * to_page * shift_out, part.size(), &target);
 }
 
 void warp(const cv::Mat& page, const CropShape& shape, cv::Mat* out) {
@@ -97,7 +106,10 @@ void warp(const cv::Mat& page, const CropShape& shape, cv::Mat* out) {
   corners_of(shape, quad, rect);
   const cv::Mat matrix = cv::getPerspectiveTransform(quad, rect);
   if (page.cols < kRemapLimit && page.rows < kRemapLimit) {
-    cv::warpPerspective(page, *out, matrix, size, cv::INTER_CUBIC, cv::BORDER_REPLICATE);
+    // Inverted by OpenCV, so that the matrix has the bits that its own warp would use.
+    cv::Mat inverse;
+    cv::invert(matrix, inverse);
+    warp_page(page, cv::Matx33d(inverse), size, out);
     return;
   }
   out->create(size, page.type());

@@ -45,12 +45,29 @@ const Normalizer& Normalizer::imagenet_rgb() {
 }
 
 void Normalizer::write_row(const uint8_t* bgr, int64_t pixels, float* out, int64_t ld) const {
-  const int64_t first = rgb_ ? 2 : 0, last = rgb_ ? 0 : 2;
-  for (int64_t i = 0; i < pixels; ++i, bgr += 3, out += ld) {
-    out[first] = table_[0][bgr[0]];
-    out[1] = table_[1][bgr[1]];
-    out[last] = table_[2][bgr[2]];
-    for (int64_t c = 3; c < ld; ++c) out[c] = 0;
+  const float* __restrict first = table_[rgb_ ? 2 : 0].data();
+  const float* __restrict second = table_[1].data();
+  const float* __restrict third = table_[rgb_ ? 0 : 2].data();
+  const int64_t first_byte = rgb_ ? 2 : 0, third_byte = rgb_ ? 0 : 2;
+  const auto write = [&](float* __restrict to, int64_t stride) {
+    for (int64_t i = 0; i < pixels; ++i) {
+      const uint8_t* __restrict from = bgr + 3 * i;
+      to[0] = first[from[first_byte]];
+      to[1] = second[from[1]];
+      to[2] = third[from[third_byte]];
+      for (int64_t c = 3; c < stride; ++c) to[c] = 0;
+      to += stride;
+    }
+  };
+  // Constant strides let the compiler drop or unroll the loop over the padding.
+  if (ld == 3) {
+    write(out, 3);
+  } else if (ld == 4) {
+    write(out, 4);
+  } else if (ld == 8) {
+    write(out, 8);
+  } else {
+    write(out, ld);
   }
 }
 

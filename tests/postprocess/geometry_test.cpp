@@ -182,6 +182,26 @@ TEST(Crop, CopyOfAnUprightBoxEqualsTheWarp) {
   }
 }
 
+TEST(Crop, WarpHasTheBytesOfOpenCv) {
+  std::mt19937 rng(15);
+  cv::Mat page(90, 140, CV_8UC3);
+  for (int i = 0; i < 90 * 140 * 3; ++i) page.data[i] = static_cast<uint8_t>(rng());
+  std::uniform_real_distribution<float> jitter(-6, 6), reach(-30, 170);
+  for (int round = 0; round < 400; ++round) {
+    // Slanted lines, lines that leave the page, and arbitrary quads.
+    const float x = reach(rng), y = reach(rng), w = 5 + static_cast<float>(rng() % 150),
+                h = 5 + static_cast<float>(rng() % 40);
+    Quad q{{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}}};
+    for (Point2f& p : q) {
+      if (round % 4 == 3) p = {reach(rng), reach(rng)};
+      p = {p.x + jitter(rng), p.y + jitter(rng)};
+      if (round % 2) p = {std::round(p.x), std::round(p.y)};
+    }
+    const CropShape s = crop_shape(q, 0);
+    ASSERT_EQ(cv::norm(cut_crop(page, s), full_warp(page, s), cv::NORM_INF), 0) << round;
+  }
+}
+
 TEST(Crop, PagesBeyondSixteenBits) {
   // The same slanted line near the far end of a page too long for one warp, and on a small page.
   const cv::Mat small = test_page(60, 500);
