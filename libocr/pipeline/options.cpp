@@ -525,6 +525,16 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
     const int64_t d = edit_distance(name, std::string_view(k));
     if (d < least) least = d, best = k;
   }
+  // Two letters swapped are one slip, though two edits.
+  if (best.empty())
+    for (const std::string& k : known)
+      if (k.size() == name.size() && k.size() >= 3) {
+        const auto at = static_cast<size_t>(
+            std::mismatch(k.begin(), k.end(), name.begin()).first - k.begin());
+        if (at + 1 < k.size() && k[at] == name[at + 1] && k[at + 1] == name[at] &&
+            std::string_view(k).substr(at + 2) == name.substr(at + 2))
+          best = k;
+      }
   // A word left out or added (det_limit_side, limit_side_len) is a likely slip, too.
   if (best.empty() && name.size() >= 5)
     for (const std::string& k : known)
