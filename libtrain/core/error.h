@@ -36,7 +36,7 @@ class DeviceError : public Error {
 class DataError : public Error {
  public:
   DataError(std::string path, long line, const std::string& message)
-      : Error(path + (line > 0 ? ":" + std::to_string(line) : "") + ": " + message),
+      : Error(path + (line > 0 ? ':' + std::to_string(line) : "") + ": " + message),
         path(std::move(path)),
         line(line) {}
   std::string path;
