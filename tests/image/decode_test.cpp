@@ -1,5 +1,7 @@
 #include "libocr/image/decode.h"
 
+#include <sys/stat.h>
+
 #include <sstream>
 #include <thread>
 
@@ -73,6 +75,21 @@ TEST(Decode, FromMemoryIsTheSameAsFromAFile) {
     Document document = open_document(read_bytes(fixture(e.name)), "upload");
     EXPECT_EQ(crc_text(document.read_page(e.page).image), e.crc) << e.name;
   }
+}
+
+TEST(Decode, PipesAreReadToTheirEndAndEndlessOnesRefused) {
+  const TempFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::thread writer([&] {
+    const std::vector<uint8_t> bytes = read_bytes(fixture("rgb8.png"));
+    write_bytes(folder / "pipe", {bytes.begin(), bytes.end()});
+  });
+  const Image image = read_image(folder / "pipe").image;
+  writer.join();
+  EXPECT_EQ(image.pixels, read_image(fixture("rgb8.png")).image.pixels);
+  DecodeOptions options;
+  options.max_file_bytes = 1 << 20;
+  EXPECT_THROW(open_document("/dev/zero", options), train::FormatError);
 }
 
 TEST(Decode, ExifCanBeIgnored) {
