@@ -69,15 +69,19 @@ std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
 void Tape::backward(const Variable& loss) {
   require(loss.defined() && loss.value().numel() == 1 && loss.value().dtype() == DType::kF32,
           "backward starts from a loss of one f32 element");
+  const float one = 1;
+  backward(loss, Tensor::from<float>(loss.shape(), std::span(&one, 1)));
+}
+
+void Tape::backward(const Variable& y, const Tensor& seed, Layout layout) {
   const bool known = std::ranges::any_of(nodes_, [&](const Node& n) {
-    return std::ranges::any_of(n.outputs, [&](const Saved& s) { return s.slot == loss.slot_; });
+    return std::ranges::any_of(n.outputs, [&](const Saved& s) { return s.slot == y.slot_; });
   });
   if (!known)
     throw Error(
-        "the loss is not on this tape: nothing before it requires a gradient, or backward "
-        "has run already");
-  const float one = 1;
-  accumulate(*loss.slot_, Array(Tensor::from<float>(loss.shape(), std::span(&one, 1))));
+        "backward starts from a value that is not on the tape: nothing before it requires a "
+        "gradient, or backward has run already");
+  accumulate(*y.slot_, Array(seed, layout));
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();  // what it saved goes as soon as it is used

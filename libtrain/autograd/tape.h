@@ -73,6 +73,9 @@ class Tape {
   /// when the loss is not on the tape, and, naming the op, when a saved tensor was changed in
   /// place.
   void backward(const Variable& loss);
+  /// The same from any value: adds the gradient of sum(seed * y); `seed` has y's shape and
+  /// `layout`.
+  void backward(const Variable& y, const Tensor& seed, Layout layout = Layout::kLinear);
   size_t size() const { return nodes_.size(); }
 
  private:
