@@ -37,6 +37,7 @@ struct Geometry {
     return stride == std::array{1, 1} && std::max(before[0], after[0]) <= reach(0) &&
            std::max(before[1], after[1]) <= reach(1);
   }
+  bool is_depthwise() const { return cin == groups && cout == groups; }
   int slot() const {
     int s = 0;
     for (const int v : {before[0], before[1], after[0], after[1], rest[0], rest[1]}) s = s * 37 + v;
@@ -80,6 +81,55 @@ std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, con
   return cpu::ConvTranspose::create(d, w, nullptr);
 }
 
+constexpr int64_t kLanes = 16;  // channels per task: one cache line of f32
+
+// dx of channels [c0, c0 + lanes) of one image; the pointers stand at c0, pixel stride g.cin.
+// x, y: sizes of the input and output images; w: [taps][cin].
+void depthwise_input_grad(const Geometry& g, const std::array<int64_t, 2>& x,
+                          const std::array<int64_t, 2>& y, const float* w, const float* dy,
+                          float* dx, int64_t lanes) {
+  for (int64_t p = 0; p < x[0] * x[1]; ++p) std::fill_n(dx + p * g.cin, lanes, 0.f);
+  for (int64_t oy = 0; oy < y[0]; ++oy)
+    for (int64_t ox = 0; ox < y[1]; ++ox, dy += g.cin)
+      for (int t = 0; t < g.kernel[0] * g.kernel[1]; ++t) {
+        const int64_t iy =
+            oy * g.stride[0] - g.before[0] + t / g.kernel[1] * int64_t{g.dilation[0]};
+        const int64_t ix =
+            ox * g.stride[1] - g.before[1] + t % g.kernel[1] * int64_t{g.dilation[1]};
+        if (iy < 0 || iy >= x[0] || ix < 0 || ix >= x[1]) continue;
+        float* to = dx + (iy * x[1] + ix) * g.cin;
+        const float* tap = w + t * g.cin;
+        for (int64_t c = 0; c < lanes; ++c) to[c] += tap[c] * dy[c];
+      }
+}
+
+// With a stride, one channel per group: a transposed convolution would run group by group.
+std::unique_ptr<Plan> depthwise_plan(const Geometry& g, const Shape& x, const Shape& dy,
+                                     std::shared_ptr<const std::vector<float>> taps) {
+  return make_plan([g, taps, n = x[0], size = std::array{x[2], x[3]},
+                    out_size = std::array{dy[2], dy[3]}](Views in, Views out, void*) {
+    const int64_t blocks = (g.cin + kLanes - 1) / kLanes;
+    parallel_for(n * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t image = i / blocks, c0 = i % blocks * kLanes;
+        depthwise_input_grad(g, size, out_size, taps->data() + c0,
+                             in[0].as<float>() + image * out_size[0] * out_size[1] * g.cin + c0,
+                             out[0].as<float>() + image * size[0] * size[1] * g.cin + c0,
+                             std::min(kLanes, g.cin - c0));
+      }
+    });
+  });
+}
+
+// [channels, 1, kh, kw] -> [kh kw, channels].
+std::shared_ptr<const std::vector<float>> taps_first(const Geometry& g, const float* w) {
+  const int64_t taps = int64_t{g.kernel[0]} * g.kernel[1];
+  auto t = std::make_shared<std::vector<float>>(static_cast<size_t>(g.cin * taps));
+  for (int64_t c = 0; c < g.cin; ++c)
+    for (int64_t k = 0; k < taps; ++k) (*t)[k * g.cin + c] = w[c * taps + k];
+  return t;
+}
+
 template <class Kernel>
 std::unique_ptr<Plan> run_kernel(std::shared_ptr<const Kernel> kernel, const Shape& dy) {
   const size_t bytes = kernel->workspace_bytes(dy[0], dy[2], dy[3], current_threads());
@@ -110,6 +160,9 @@ class ConvInputGradOp final : public Op {
     if (g.is_conv())
       return run_kernel(packs.get<cpu::Conv>(2 * g.slot(), [&] { return make_conv(g, w); }),
                         inputs[0].shape);
+    if (g.is_depthwise())
+      return depthwise_plan(g, inputs[2].shape, inputs[0].shape,
+                            packs.get<std::vector<float>>(-1, [&] { return taps_first(g, w); }));
     return run_kernel(
         packs.get<cpu::ConvTranspose>(2 * g.slot() + 1, [&] { return make_transposed(g, w); }),
         inputs[0].shape);

@@ -134,7 +134,7 @@ TEST(Gradients, LargeConvs) {
                         .kernel = {5, 5},
                         .stride = {2, 1},
                         .pads = {2, 2, 2, 2}},
-                        Conv{.n = 4,
+                        Conv{.n = 2,
                         .cin = 16,
                         .h = 33,
                         .w = 47,
