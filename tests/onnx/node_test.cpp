@@ -230,8 +230,9 @@ TEST(OnnxNodeTests, EveryClaimedOperatorPasses) {
       f += (f.empty() ? "" : ", ") + std::to_string(std::max(op.since, kMinOpset));
     }
     std::ofstream out(table);
-    out << "| operator | forms since opset | node tests passed | with constant parameters | "
-           "excluded |\n"
+    out << "| operator | forms since opset | node tests passed | with constant parameters | other "
+           "element "
+           "types | excluded |\n"
         << "| --- | --- | --- | --- | --- | --- |\n";
     for (const auto& [name, form] : forms) {
       const Tally& t = by_op[name];
