@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -15,8 +16,8 @@ struct Item {
   double score = 0, area = 0;
   Bounds bounds;
   size_t tile = 0;
-  bool cut_x = false, cut_y = false;  // at a left or right, at an upper or lower inner edge
-  bool cut() const { return cut_x || cut_y; }
+  bool left = false, right = false, top = false, bottom = false;  // cut at this side of its tile
+  bool cut() const { return left || right || top || bottom; }
 };
 
 auto bounds_key(const Item& i) {
@@ -53,12 +54,12 @@ std::vector<Item> collect(const std::vector<Tile>& tiles, int page_width, int pa
       }
       item.area = polygon_area(item.points);
       const Bounds b = item.bounds = bounds_of(item.points);
-      const float right = static_cast<float>(tile.x + tile.width);
-      const float bottom = static_cast<float>(tile.y + tile.height);
-      item.cut_x = (tile.x > 0 && b.x0 <= static_cast<float>(tile.x) + margin) ||
-                   (tile.x + tile.width < page_width && b.x1 >= right - 1 - margin);
-      item.cut_y = (tile.y > 0 && b.y0 <= static_cast<float>(tile.y) + margin) ||
-                   (tile.y + tile.height < page_height && b.y1 >= bottom - 1 - margin);
+      const float x1 = static_cast<float>(tile.x + tile.width - 1);
+      const float y1 = static_cast<float>(tile.y + tile.height - 1);
+      item.left = tile.x > 0 && b.x0 <= static_cast<float>(tile.x) + margin;
+      item.right = tile.x + tile.width < page_width && b.x1 >= x1 - margin;
+      item.top = tile.y > 0 && b.y0 <= static_cast<float>(tile.y) + margin;
+      item.bottom = tile.y + tile.height < page_height && b.y1 >= y1 - margin;
       items.push_back(std::move(item));
     }
   }
@@ -95,24 +96,82 @@ Point2f direction_of(const Polygon& points) {
   return length > 0 ? Point2f{side.x / length, side.y / length} : Point2f{1, 0};
 }
 
-// Two parts of one line: alike in height, at the same height, and meeting along the line.
-bool continues(const Item& a, const Item& b, const TileMergeOptions& options) {
-  if (!a.cut() && !b.cut()) return false;
-  const Point2f d = direction_of(a.area >= b.area ? a.points : b.points);
+// Two parts of one line whose direction is nearer to x (or to y): the first is cut at its end, and
+// the second goes on from there, at the same height and alike in height.
+bool continues_along(const Item& a, const Item& b, bool along_x, const TileMergeOptions& options) {
+  const bool a_first = (along_x && a.right && b.bounds.x1 > a.bounds.x1) ||
+                       (!along_x && a.bottom && b.bounds.y1 > a.bounds.y1) ||
+                       (along_x && b.left && a.bounds.x0 < b.bounds.x0) ||
+                       (!along_x && b.top && a.bounds.y0 < b.bounds.y0);
+  if (!a_first) return false;
+  const auto length = [along_x](const Item& i) {
+    return along_x ? i.bounds.width() : i.bounds.height();
+  };
+  Point2f d = direction_of(length(a) >= length(b) ? a.points : b.points);
+  const float main = along_x ? d.x : d.y, side = along_x ? d.y : d.x;
+  // The shape of a short rest says nothing about its direction: only lines can be cut in two, for
+  // whatever is shorter than the overlap of two tiles is whole in one of them.
+  if (std::abs(side) > 0.6f * std::abs(main)) return false;
+  if (main < 0) d = {-d.x, -d.y};
   const Interval across_a = project(a.points, -d.y, d.x), across_b = project(b.points, -d.y, d.x);
+  const Interval along_a = project(a.points, d.x, d.y), along_b = project(b.points, d.x, d.y);
   const double low = std::min(across_a.length(), across_b.length());
   const double high = std::max(across_a.length(), across_b.length());
-  if (low <= 0 || low < 0.5 * high || shared(across_a, across_b) < options.line_overlap * low) {
+  if (low <= 0 || low < 0.5 * high || shared(across_a, across_b) < options.line_overlap * low ||
+      std::max(along_a.length(), along_b.length()) < 1.5 * high) {
     return false;
   }
-  const double along = shared(project(a.points, d.x, d.y), project(b.points, d.x, d.y));
-  return a.cut() && b.cut() ? along > -0.3 * low : along > 0;
+  const double common = shared(along_a, along_b);
+  return a.cut() && b.cut() ? common > -0.3 * low : common > 0;
 }
 
 bool same_text(const Item& a, const Item& b, const TileMergeOptions& options) {
   const double common = intersection_area(a.points, b.points);
   const double smaller = std::min(a.area, b.area);
-  return (smaller > 0 && common >= options.duplicate_overlap * smaller) || continues(a, b, options);
+  if (smaller > 0 && common >= options.duplicate_overlap * smaller) return true;
+  for (const bool along_x : {true, false}) {
+    if (continues_along(a, b, along_x, options) || continues_along(b, a, along_x, options)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Calls use(i, j) for all pairs i < j of items from different tiles that lie near each other.
+template <class F>
+void for_neighbours(const std::vector<Item>& items, float reach, F&& use) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Bounds& a = items[i].bounds;
+    // Sorted by upper edge: later boxes that start below this one's lower edge cannot touch it.
+    for (size_t j = i + 1; j < items.size() && items[j].bounds.y0 <= a.y1 + reach; ++j) {
+      const Bounds& b = items[j].bounds;
+      if (items[i].tile != items[j].tile && b.x0 <= a.x1 + reach && a.x0 <= b.x1 + reach) {
+        use(i, j);
+      }
+    }
+  }
+}
+
+// Takes out the cut boxes that whole boxes of one other tile cover. Such a rest can be anything, a
+// narrow piece of two lines for one, and would tie together what is not.
+void drop_covered_rests(std::vector<Item>* items) {
+  std::vector<std::map<size_t, double>> covered(items->size());  // by the tile that covers
+  const auto cover = [&](size_t rest, size_t whole) {
+    const Item &r = (*items)[rest], &w = (*items)[whole];
+    if (r.cut() && !w.cut()) covered[rest][w.tile] += intersection_area(r.points, w.points);
+  };
+  for_neighbours(*items, 0, [&](size_t i, size_t j) {
+    cover(i, j);
+    cover(j, i);
+  });
+  std::vector<Item> kept;
+  for (size_t i = 0; i < items->size(); ++i) {
+    const double least = 0.8 * (*items)[i].area;
+    const bool drop = std::any_of(covered[i].begin(), covered[i].end(),
+                                  [least](const auto& c) { return c.second >= least; });
+    if (!drop) kept.push_back(std::move((*items)[i]));
+  }
+  items->swap(kept);
 }
 
 size_t find_root(std::vector<size_t>* parent, size_t i) {
@@ -179,22 +238,15 @@ std::vector<int> tile_origins(int length, int tile, int overlap) {
 
 std::vector<Detection> merge_tiles(const std::vector<Tile>& tiles, int page_width, int page_height,
                                    const TileMergeOptions& options) {
-  const std::vector<Item> items = collect(tiles, page_width, page_height, options.edge_margin);
+  std::vector<Item> items = collect(tiles, page_width, page_height, options.edge_margin);
+  drop_covered_rests(&items);
   std::vector<size_t> parent(items.size());
   std::iota(parent.begin(), parent.end(), size_t{0});
-  for (size_t i = 0; i < items.size(); ++i) {
-    // Sorted by upper edge: later boxes that start below this one's lower edge cannot touch it.
-    for (size_t j = i + 1; j < items.size() && items[j].bounds.y0 <= items[i].bounds.y1; ++j) {
-      if (items[i].tile == items[j].tile ||
-          items[j].bounds.x0 > items[i].bounds.x1 + options.edge_margin * 4 ||
-          items[i].bounds.x0 > items[j].bounds.x1 + options.edge_margin * 4 ||
-          !same_text(items[i], items[j], options)) {
-        continue;
-      }
-      const size_t a = find_root(&parent, i), b = find_root(&parent, j);
-      parent[std::max(a, b)] = std::min(a, b);
-    }
-  }
+  for_neighbours(items, options.edge_margin * 4, [&](size_t i, size_t j) {
+    if (!same_text(items[i], items[j], options)) return;
+    const size_t a = find_root(&parent, i), b = find_root(&parent, j);
+    parent[std::max(a, b)] = std::min(a, b);
+  });
   std::vector<std::vector<const Item*>> groups(items.size());
   for (size_t i = 0; i < items.size(); ++i) groups[find_root(&parent, i)].push_back(&items[i]);
 

@@ -114,6 +114,49 @@ TEST(Tiles, NeighbouringLinesAreNotJoined) {
   EXPECT_EQ(merge_tiles(cut_into_tiles(lines, 960, 160), kPageWidth, kPageHeight).size(), 20u);
 }
 
+TEST(Tiles, RestsOfStackedLinesAreNotJoined) {
+  // Short lines one below the other, at an edge: one tile sees narrow rests of them, the rests of
+  // two lines even as one, and the other tile sees them whole.
+  std::vector<Polygon> lines;
+  for (int i = 0; i < 12; ++i) {
+    const float y = 20 + 26 * static_cast<float>(i);
+    lines.push_back(box(294, y, 363, y + 25));
+  }
+  std::vector<Tile> tiles{{0, 0, 310, 400, {}}, {250, 0, 310, 400, {}}};
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const float y = lines[i][0].y;
+    if (i == 4) {
+      tiles[0].detections.push_back({box(294, y, 309, y + 51), 0.7});
+    } else if (i != 5) {
+      tiles[0].detections.push_back({box(294, y, 309, y + 25), 0.7});
+    }
+    tiles[1].detections.push_back({box(44, y, 113, y + 25), 0.9});
+  }
+  const auto merged = merge_tiles(tiles, 560, 400);
+  ASSERT_EQ(merged.size(), lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(merged[i].points, lines[i]);
+  // Rests above each other that nothing covers stay two as well.
+  tiles = {{0, 0, 310, 400, {{box(294, 10, 309, 35), 1}}},
+           {0, 20, 310, 400, {{box(294, 14, 309, 40), 1}}},
+           {250, 0, 310, 400, {}}};
+  EXPECT_EQ(merge_tiles(tiles, 560, 420).size(), 2u);
+}
+
+TEST(Tiles, ColumnsOfVerticalWritingAreJoined) {
+  std::vector<Tile> tiles;
+  for (const int y : tile_origins(1500, 600, 120)) tiles.push_back({0, y, 400, 600, {}});
+  for (Tile& t : tiles) {
+    for (int column = 0; column < 5; ++column) {
+      const float x = 30 + 50 * static_cast<float>(column), y = static_cast<float>(t.y);
+      const float y0 = std::max(20.0f - y, 0.0f), y1 = std::min(1400.0f - y, 599.0f);
+      t.detections.push_back({box(x, y0, x + 34, y1), 0.9});
+    }
+  }
+  const auto merged = merge_tiles(tiles, 400, 1500);
+  ASSERT_EQ(merged.size(), 5u);
+  for (const Detection& d : merged) EXPECT_EQ(bounds_of(d.points).height(), 1380);
+}
+
 TEST(Tiles, SlantedLineIsJoinedAlongItsSlant) {
   // One line of slope 0.1, seen in two tiles of 600 that share 100 columns.
   const auto at = [](float x) { return 100 + 0.1f * x; };
