@@ -162,24 +162,35 @@ void dense_weight_grad(const Problem& p, const float* x, const float* dy, float*
 
 constexpr int64_t kLanes = 16;  // channels per task: one cache line of f32
 
-// acc[tap][lane] += the products of one output row of one image; x and dy stand at the first lane.
-void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, int64_t lanes,
-                   float* acc) {
+// acc[tap][lane] = the products of one output row of one image, for L lanes; x and dy stand at the
+// first lane. The sums of a tap stay in registers along the row.
+template <int L>
+void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, float* acc) {
+  const int64_t stride = p.stride[1];
   for (int ky = 0; ky < p.kernel[0]; ++ky) {
     const int64_t y = oy * p.stride[0] - p.before[0] + ky * p.dilation[0];
     if (y < 0 || y >= p.h) continue;
-    for (int64_t ox = 0; ox < p.ow; ++ox)
-      for (int kx = 0; kx < p.kernel[1]; ++kx) {
-        const int64_t xx = ox * p.stride[1] - p.before[1] + kx * p.dilation[1];
-        if (xx < 0 || xx >= p.w) continue;
-        const float *a = x + (y * p.w + xx) * p.cin, *b = dy + (oy * p.ow + ox) * p.cin;
-        float* sum = acc + (ky * p.kernel[1] + kx) * kLanes;
-        if (lanes == kLanes)
-          for (int64_t c = 0; c < kLanes; ++c) sum[c] += a[c] * b[c];
-        else
-          for (int64_t c = 0; c < lanes; ++c) sum[c] += a[c] * b[c];
-      }
+    for (int kx = 0; kx < p.kernel[1]; ++kx) {
+      const int64_t offset = kx * p.dilation[1] - p.before[1];  // input column of output column 0
+      const int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+      const int64_t end = std::min(p.w > offset ? (p.w - offset + stride - 1) / stride : 0, p.ow);
+      const float* a = x + (y * p.w + first * stride + offset) * p.cin;
+      const float* b = dy + (oy * p.ow + first) * p.cin;
+      float sum[L] = {};
+      for (int64_t ox = first; ox < end; ++ox, a += stride * p.cin, b += p.cin)
+        for (int c = 0; c < L; ++c) sum[c] += a[c] * b[c];
+      std::copy_n(sum, L, acc + (ky * p.kernel[1] + kx) * kLanes);
+    }
   }
+}
+
+// The same for `lanes` <= kLanes of them.
+void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, int64_t lanes,
+                   float* acc) {
+  if (lanes == kLanes) return depthwise_row<kLanes>(p, x, dy, oy, acc);
+  int64_t c = 0;
+  for (; c + 4 <= lanes; c += 4) depthwise_row<4>(p, x + c, dy + c, oy, acc + c);
+  for (; c < lanes; ++c) depthwise_row<1>(p, x + c, dy + c, oy, acc + c);
 }
 
 // One channel per group. Each output row is summed on its own, then added in double.

@@ -83,6 +83,15 @@ std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, con
 
 constexpr int64_t kLanes = 16;  // channels per task: one cache line of f32
 
+// y[c] += a[c] * b[c]; the sums pass through registers, so that the compiler need not fear that
+// the arrays overlap.
+template <int L>
+void multiply_add(const float* a, const float* b, float* y) {
+  float sum[L];
+  for (int c = 0; c < L; ++c) sum[c] = y[c] + a[c] * b[c];
+  std::copy_n(sum, L, y);
+}
+
 // dx of channels [c0, c0 + lanes) of one image; the pointers stand at c0, pixel stride g.cin.
 // x, y: sizes of the input and output images; w: [taps][cin].
 void depthwise_input_grad(const Geometry& g, const std::array<int64_t, 2>& x,
@@ -99,7 +108,10 @@ void depthwise_input_grad(const Geometry& g, const std::array<int64_t, 2>& x,
         if (iy < 0 || iy >= x[0] || ix < 0 || ix >= x[1]) continue;
         float* to = dx + (iy * x[1] + ix) * g.cin;
         const float* tap = w + t * g.cin;
-        for (int64_t c = 0; c < lanes; ++c) to[c] += tap[c] * dy[c];
+        if (lanes == kLanes)
+          multiply_add<kLanes>(tap, dy, to);
+        else
+          for (int64_t c = 0; c < lanes; ++c) to[c] += tap[c] * dy[c];
       }
 }
 
