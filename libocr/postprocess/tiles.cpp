@@ -179,8 +179,8 @@ size_t find_root(std::vector<size_t>* parent, size_t i) {
   return i;
 }
 
-// The one box for several that show the same text.
-Detection join(std::vector<const Item*> group) {
+// The members of a group that add something: the best first, without what others cover.
+std::vector<const Item*> essential(std::vector<const Item*> group) {
   std::stable_sort(group.begin(), group.end(), [](const Item* a, const Item* b) {
     return a->cut() != b->cut() ? b->cut() : a->area > b->area;
   });
@@ -194,28 +194,39 @@ Detection join(std::vector<const Item*> group) {
     });
     if (!covered) parts.push_back(group[i]);
   }
-  Detection out;
+  return parts;
+}
+
+// The one box for parts of one text. Parts whose rectangle would be much thicker than each of them
+// lie beside each other, not one after the other: they stay as they are.
+void join(const std::vector<const Item*>& parts, std::vector<Detection>* out) {
+  Detection joined;
   double area = 0;
+  float thickest = 0;
   bool quads = true;
   Polygon all;
   for (const Item* p : parts) {
-    out.score += p->score * p->area;
+    joined.score += p->score * p->area;
     area += p->area;
     quads = quads && p->points.size() == 4;
+    thickest = std::max(thickest, min_area_rect(p->points).short_side);
     all.insert(all.end(), p->points.begin(), p->points.end());
   }
-  out.score = area > 0 ? out.score / area : parts[0]->score;
-  out.points = parts[0]->points;
-  if (parts.size() == 1) return out;
-  if (quads) {
-    const Quad q = order_points_clockwise(min_area_rect_int(all).corners, CornerOrder::kSumDiff);
-    out.points.assign(q.begin(), q.end());
-  } else {
-    for (size_t i = 1; i < parts.size(); ++i) {
-      out.points = polygon_union(out.points, parts[i]->points);
+  joined.score = area > 0 ? joined.score / area : parts[0]->score;
+  joined.points = parts[0]->points;
+  if (parts.size() > 1 && quads) {
+    const RotatedRect rect = min_area_rect_int(all);
+    if (rect.short_side > 1.6f * thickest) {
+      for (const Item* p : parts) out->push_back({p->points, p->score});
+      return;
     }
+    const Quad q = order_points_clockwise(rect.corners, CornerOrder::kSumDiff);
+    joined.points.assign(q.begin(), q.end());
   }
-  return out;
+  for (size_t i = 1; !quads && i < parts.size(); ++i) {
+    joined.points = polygon_union(joined.points, parts[i]->points);
+  }
+  out->push_back(std::move(joined));
 }
 
 }  // namespace
@@ -252,13 +263,13 @@ std::vector<Detection> merge_tiles(const std::vector<Tile>& tiles, int page_widt
 
   std::vector<Detection> out;
   for (std::vector<const Item*>& group : groups) {
-    if (group.empty()) continue;
-    Detection d = join(std::move(group));
+    if (!group.empty()) join(essential(std::move(group)), &out);
+  }
+  for (Detection& d : out) {
     for (Point2f& p : d.points) {
       p.x = std::clamp(std::nearbyint(p.x), 0.0f, static_cast<float>(page_width - 1));
       p.y = std::clamp(std::nearbyint(p.y), 0.0f, static_cast<float>(page_height - 1));
     }
-    out.push_back(std::move(d));
   }
   std::stable_sort(out.begin(), out.end(), [](const Detection& a, const Detection& b) {
     const Bounds p = bounds_of(a.points), q = bounds_of(b.points);

@@ -142,6 +142,19 @@ TEST(Tiles, RestsOfStackedLinesAreNotJoined) {
   EXPECT_EQ(merge_tiles(tiles, 560, 420).size(), 2u);
 }
 
+TEST(Tiles, PartsBesideEachOtherStayApart) {
+  // Rests over pairs of lines chain four of them to one group, but no line is that thick.
+  Tile left{0, 0, 500, 300, {}}, right{400, 0, 500, 300, {}};
+  for (int i = 0; i < 4; ++i) {
+    const float y = 50 + 35 * static_cast<float>(i);
+    left.detections.push_back({box(400, y, 499, y + 30), 1});
+    if (i < 3) right.detections.push_back({box(0, y + 2, 300, y + 64), 1});
+  }
+  const auto merged = merge_tiles({left, right}, 900, 300);
+  EXPECT_GE(merged.size(), 3u);
+  for (const Detection& d : merged) EXPECT_LT(bounds_of(d.points).height(), 66);
+}
+
 TEST(Tiles, ColumnsOfVerticalWritingAreJoined) {
   std::vector<Tile> tiles;
   for (const int y : tile_origins(1500, 600, 120)) tiles.push_back({0, y, 400, 600, {}});
