@@ -14,14 +14,13 @@ namespace {
 // Input shapes, types and layouts, and the thread count that workspaces were sized for.
 using Key = std::vector<int64_t>;
 
-Key key_of(std::span<const Feed> feeds) {
-  Key key{current_threads()};
+void key_of(std::span<const Feed> feeds, Key& key) {
+  key.assign(1, current_threads());
   for (const Feed& f : feeds) {
     key.push_back(static_cast<int64_t>(f.tensor.dtype()) * 2 + static_cast<int64_t>(f.layout));
     key.push_back(f.tensor.shape().rank());
     key.insert(key.end(), f.tensor.shape().begin(), f.tensor.shape().end());
   }
-  return key;
 }
 
 }  // namespace
@@ -55,7 +54,8 @@ std::shared_ptr<Net> Net::compile(Graph graph, const NetOptions& options) {
   return net;
 }
 
-std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds) const {
+std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds,
+                                              std::vector<int64_t>& key) const {
   if (feeds.size() != graph_.inputs.size())
     throw ShapeError(cat("the net takes ", graph_.inputs.size(), " inputs, got ", feeds.size()));
   for (size_t i = 0; i < feeds.size(); ++i) {
@@ -74,7 +74,7 @@ std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds) const
     if (!fits)
       throw ShapeError(cat("input '", name, "' does not take the shape ", t.shape().str()));
   }
-  Key key = key_of(feeds);
+  key_of(feeds, key);
   {
     const std::lock_guard lock(cache_->mutex);
     auto& list = cache_->instances;
@@ -89,16 +89,19 @@ std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds) const
   auto made = std::make_shared<const Instance>(*this, feeds, cache_->packs);
   const std::lock_guard lock(cache_->mutex);
   ++cache_->made;
-  cache_->instances.emplace_front(std::move(key), made);
+  cache_->instances.emplace_front(key, made);
   if (cache_->instances.size() > options_.instance_cache) cache_->instances.pop_back();
   return made;
 }
 
 void Net::run(Context& context, std::span<const Feed> inputs, std::vector<Tensor>& outputs) const {
-  instance(inputs)->run(context, inputs, outputs);
+  instance(inputs, context.key_)->run(context, inputs, outputs);
 }
 
-size_t Net::plan(std::span<const Feed> inputs) const { return instance(inputs)->arena_bytes(); }
+size_t Net::plan(std::span<const Feed> inputs) const {
+  Key key;
+  return instance(inputs, key)->arena_bytes();
+}
 
 Net::Stats Net::stats() const {
   const std::lock_guard lock(cache_->mutex);

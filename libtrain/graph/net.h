@@ -50,7 +50,10 @@ class Context {
  private:
   friend class Instance;
   std::shared_ptr<Storage> arena_;
-  std::vector<View> views_;  // scratch, so that a run allocates nothing
+  friend class Net;
+  // Scratch, so that a run allocates nothing.
+  std::vector<View> views_;
+  std::vector<int64_t> key_;
 };
 
 /// A graph after the passes, with its packed weights and a bounded cache of plans per input shapes.
@@ -78,7 +81,8 @@ class Net {
   friend class Instance;
   struct Cache;
   Net();
-  std::shared_ptr<const Instance> instance(std::span<const Feed> inputs) const;
+  std::shared_ptr<const Instance> instance(std::span<const Feed> inputs,
+                                           std::vector<int64_t>& key) const;
 
   Graph graph_;
   NetOptions options_;
