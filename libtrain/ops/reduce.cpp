@@ -164,7 +164,8 @@ std::unique_ptr<Plan> direct_plan(cpu::ReduceOp op, const std::vector<Group>& g)
     return make_plan([op](Views in, Views out, void*) {
       cpu::reduce_cols(op, in[0].as<const float>(), 1, 1, 1, out[0].as<float>());
     });
-  if (g[n - 1].reduced && g[n - 1].stride == 1 && n <= 2) {  // [kept, reduced]
+  if (g[n - 1].reduced && g[n - 1].stride == 1 &&
+      (n == 1 || (n == 2 && !g[0].reduced))) {  // [kept, reduced]
     const int64_t cols = g[n - 1].size, rows = n == 2 ? g[0].size : 1;
     const int64_t ld = n == 2 ? g[0].stride : cols;
     return make_plan([=](Views in, Views out, void*) {
@@ -174,7 +175,7 @@ std::unique_ptr<Plan> direct_plan(cpu::ReduceOp op, const std::vector<Group>& g)
   if (n >= 2 && n <= 3 && !g[n - 1].reduced && g[n - 1].stride == 1 && g[n - 2].reduced) {
     const int64_t cols = g[n - 1].size, rows = g[n - 2].size, ld = g[n - 2].stride;
     const int64_t outer = n == 3 ? g[0].size : 1;  // [kept, reduced, kept]
-    if (n == 3 && g[0].stride != rows * ld) return nullptr;
+    if (n == 3 && (g[0].reduced || g[0].stride != rows * ld)) return nullptr;
     return make_plan([=](Views in, Views out, void*) {
       cpu::reduce_rows(op, in[0].as<const float>(), ld, outer, rows, cols, out[0].as<float>(),
                        cols);
