@@ -168,7 +168,11 @@ class InstanceBuilder {
       if (v != kNoValue && !in.back().constant) constant = false;
     }
     n.op->infer(in, out);
-    for (const ValueInfo& o : out) (void)o.shape.numel();
+    for (const ValueInfo& o : out)  // before a plan takes memory in proportion
+      if (o.shape.numel() * static_cast<int64_t>(size_of(o.dtype)) > options_.max_arena_bytes)
+        throw ShapeError(cat("its result of shape ", o.shape.str(),
+                             " needs more than the limit of ", options_.max_arena_bytes >> 20,
+                             " MiB"));
     if (constant || !n.op->reads_data()) {
       evaluate(index, in, out);
     } else {

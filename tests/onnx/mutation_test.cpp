@@ -3,6 +3,8 @@
 // within its memory; a crash prints the seed. ONNX_MUTATIONS sets how many (default 6000).
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -191,7 +193,11 @@ TEST(OnnxMutations, GiveAResultOrAnError) {
     SCOPED_TRACE(testing::Message() << "ONNX_FIRST_MUTATION=" << seed << " ONNX_MUTATIONS=1 "
                                     << m.graph().node(0).op_type());
     std::fprintf(stderr, "\r%u", seed);  // what ran last, should it crash
+    const auto start = std::chrono::steady_clock::now();
     for (const bool fuse : {false, true}) ran += run(m, fuse);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 20) << "too slow";
+    if (took.count() > .5) std::fprintf(stderr, " took %.1f s\n", took.count());
   }
   std::fprintf(stderr, "\n");
   EXPECT_GT(ran, static_cast<int>(count) / 4) << "too few mutants are valid to tell anything";
