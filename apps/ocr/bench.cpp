@@ -51,15 +51,21 @@ struct Request {
 
 int whole_number(const Argument& a) {
   const int n = std::atoi(a.value.c_str());
-  if (n < 1 || n > 1'000'000) throw train::ConfigError("", 0, 0, cat(a.spelt, " must be 1 or more"));
+  if (n < 1 || n > 1'000'000)
+    throw train::ConfigError("", 0, 0, cat(a.spelt, " must be 1 or more"));
   return n;
 }
 
 Request read_request(const std::vector<std::string>& args) {
   Request r;
-  const Arguments parsed =
-      parse_arguments(args, {{"model"}, {"shape"}, {"threads"}, {"runs"}, {"layers", true},
-                             {"json", true}, {"help", true}, {"h", true}});
+  const Arguments parsed = parse_arguments(args, {{"model"},
+                                                  {"shape"},
+                                                  {"threads"},
+                                                  {"runs"},
+                                                  {"layers", true},
+                                                  {"json", true},
+                                                  {"help", true},
+                                                  {"h", true}});
   for (const Argument& a : parsed.flags) {
     if (a.name == "model") r.model = a.value;
     if (a.name == "shape") r.shape = a.value;
@@ -131,8 +137,8 @@ Measured measure(const Request& r, const train::Net& net, const Peak& peak) {
   const double begin = seconds_now();
   net.run(context, std::span(&feed, 1), outputs);
   m.first = seconds_now() - begin;
-  for (double spent = 0; r.runs ? static_cast<int>(m.seconds.size()) < r.runs
-                                : spent < 2 || m.seconds.size() < 5;) {
+  for (double spent = 0;
+       r.runs ? static_cast<int>(m.seconds.size()) < r.runs : spent < 2 || m.seconds.size() < 5;) {
     const double t = seconds_now();
     net.run(context, std::span(&feed, 1), outputs);
     m.seconds.push_back(seconds_now() - t);
@@ -163,9 +169,10 @@ void print_table(const Request& r, const Measured& m, const Peak& peak) {
     }
     std::printf("\n");
   }
-  std::printf("first run %.2f ms; median %.2f ms of %zu runs (%.2f best); %.2f GFLOP, %.1f GFLOP/s\n",
-              m.first * 1e3, m.median() * 1e3, m.seconds.size(), m.seconds[0] * 1e3,
-              m.flops * 1e-9, m.flops / m.median() * 1e-9);
+  std::printf(
+      "first run %.2f ms; median %.2f ms of %zu runs (%.2f best); %.2f GFLOP, %.1f GFLOP/s\n",
+      m.first * 1e3, m.median() * 1e3, m.seconds.size(), m.seconds[0] * 1e3, m.flops * 1e-9,
+      m.flops / m.median() * 1e-9);
   std::printf("floor %.2f ms: the run takes %.0f %% of what the machine could do\n", m.floor * 1e3,
               100 * m.floor / m.median());
 }
@@ -205,14 +212,17 @@ int run_bench(const std::vector<std::string>& args) {
     std::fputs(kHelp, stdout);
     return kExitOk;
   }
-  if (r.model.empty()) throw train::ConfigError("", 0, 0, "name a model: ocr bench --model FILE.onnx");
+  if (r.model.empty())
+    throw train::ConfigError("", 0, 0, "name a model: ocr bench --model FILE.onnx");
   const auto net = train::Net::compile(ocr::import_onnx(r.model));
   if (net->graph().inputs.size() != 1)
     throw train::ConfigError("", 0, 0, cat(r.model, ": only models with one input are measured"));
   const Peak peak = probe_peak(r.threads);
   const Measured m = measure(r, *net, peak);
-  if (r.json) print_json(r, m, peak);
-  else print_table(r, m, peak);
+  if (r.json)
+    print_json(r, m, peak);
+  else
+    print_table(r, m, peak);
   return kExitOk;
 }
 

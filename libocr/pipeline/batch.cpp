@@ -9,7 +9,6 @@
 #include <mutex>
 #include <thread>
 
-#include "libocr/image/decode.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
 
@@ -17,14 +16,6 @@ namespace ocr {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(50);  // how soon a stop is noticed while waiting
-
-DecodeOptions decode_options(const Options& o) {
-  DecodeOptions d;
-  d.exif_orientation = o.exif;
-  d.dpi = o.dpi;
-  d.background = Background::kAutomatic;
-  return d;
-}
 
 // A decoded page on its way to a worker.
 struct Job {
@@ -214,11 +205,7 @@ class Batch {
     } catch (const std::bad_alloc&) {
       error = inputs_[job.input].path + ": not enough memory to read it";
     }
-    result.index = job.page.index;
-    result.dpi = job.page.info.dpi;
-    result.exif_orientation = job.page.info.orientation;
-    result.warnings.insert(result.warnings.begin(), job.page.warnings.begin(),
-                           job.page.warnings.end());
+    describe_page(job.page, result);
     if (error.empty() && events_.with_pixels)
       events_.with_pixels(job.input, job.page_count, job.page.image.view(), result);
 
@@ -278,6 +265,21 @@ class Batch {
 };
 
 }  // namespace
+
+DecodeOptions decode_options(const Options& o) {
+  DecodeOptions d;
+  d.exif_orientation = o.exif;
+  d.dpi = o.dpi;
+  d.background = Background::kAutomatic;
+  return d;
+}
+
+void describe_page(const Page& page, PageResult& result) {
+  result.index = page.index;
+  result.dpi = page.info.dpi;
+  result.exif_orientation = page.info.orientation;
+  result.warnings.insert(result.warnings.begin(), page.warnings.begin(), page.warnings.end());
+}
 
 void choose_workers(const Pipeline& pipeline, size_t inputs, BatchOptions& options) {
   const Options& o = pipeline.options();

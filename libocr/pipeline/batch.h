@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libocr/image/decode.h"
 #include "libocr/pipeline/pipeline.h"
 
 namespace ocr {
@@ -35,6 +36,11 @@ struct BatchEvents {
   std::function<void(size_t input, int page_count, const ImageView& page, PageResult& result)>
       with_pixels;
 };
+
+/// How pages are to be decoded under these settings.
+DecodeOptions decode_options(const Options& options);
+/// Copies what the decoder knows of a page (index, resolution, orientation, warnings).
+void describe_page(const Page& page, PageResult& result);
 
 /// How many jobs and threads run_batch would choose for so many inputs.
 void choose_workers(const Pipeline& pipeline, size_t inputs, BatchOptions& options);

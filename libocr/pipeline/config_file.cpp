@@ -39,6 +39,15 @@ void check_nesting(const std::string& text, const std::string& path) {
     throw train::FormatError(cat(path, ": nested too deeply for a settings file"));
 }
 
+YAML::Node parse_yaml(const std::string& text, const std::string& name) {
+  check_nesting(text, name);
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& e) {
+    throw ConfigError(name, e.mark.line + 1, e.mark.column + 1, cat("not valid YAML: ", e.msg));
+  }
+}
+
 YAML::Node load_yaml(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw train::FormatError(cat(path, ": cannot be read: ", std::strerror(errno)));
@@ -47,12 +56,7 @@ YAML::Node load_yaml(const std::string& path) {
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxConfigBytes)
     throw train::FormatError(cat(path, ": larger than a settings file may be (4 MB)"));
-  check_nesting(text, path);
-  try {
-    return YAML::Load(text);
-  } catch (const YAML::Exception& e) {
-    throw ConfigError(path, e.mark.line + 1, e.mark.column + 1, cat("not valid YAML: ", e.msg));
-  }
+  return parse_yaml(text, path);
 }
 
 std::string place(const std::string& path, const YAML::Node& node) {
@@ -226,6 +230,11 @@ class InferenceYml {
 void load_config(Options& options, const std::string& path, bool strict,
                  std::vector<std::string>& warnings) {
   ConfigReader(options, path, strict, warnings).read(load_yaml(path));
+}
+
+void load_config_text(Options& options, const std::string& text, const std::string& name,
+                      bool strict, std::vector<std::string>& warnings) {
+  ConfigReader(options, name, strict, warnings).read(parse_yaml(text, name));
 }
 
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,

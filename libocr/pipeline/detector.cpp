@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/tiles.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr int kTileOverlap = 192;    // pixels of the net's input; about six lines of small print
 constexpr int kMinTileSide = 128;    // a strip gets margins up to this, or its text is not found
 constexpr double kLeastScale = 0.5;  // a page scaled below this by the cap is searched in tiles
+constexpr int kMostEnlarged = 8;     // the default rule's: a line 11 pixels high is not made 736
 constexpr int kProbe = 640;          // side of the plan that tells memory per pixel
 
 std::array<double, 3> triple(const std::vector<double>& v) { return {v[0], v[1], v[2]}; }
@@ -44,6 +46,16 @@ bool chosen(Source s) {
   return s == Source::kPreset || s == Source::kPinned || s == Source::kConfig || s == Source::kFlag;
 }
 
+// Large scans are mostly paper: a tile of one colour holds no text and needs no net.
+bool one_colour(const cv::Mat& tile) {
+  const size_t row = static_cast<size_t>(tile.cols) * tile.elemSize();
+  const uchar* first = tile.ptr(0);
+  if (std::memcmp(first, first + tile.elemSize(), row - tile.elemSize()) != 0) return false;
+  for (int y = 1; y < tile.rows; ++y)
+    if (std::memcmp(first, tile.ptr(y), row) != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 Detector::Detector(Model model, const Options& options, int64_t memory)
@@ -66,7 +78,11 @@ Detector::Detector(Model model, const Options& options, int64_t memory)
 
 Detector::Search Detector::plan(int height, int width) const {
   Search search;
-  search.size = detection_size(height, width, resize_);
+  DetectionResizeOptions resize = resize_;
+  if (!explicit_limit_ && resize.limit_type == LimitType::kMin)
+    resize.limit_side_len =
+        std::min(resize.limit_side_len, kMostEnlarged * std::min(height, width));
+  search.size = detection_size(height, width, resize);
   const double ratio = std::min(search.size.ratio_h, search.size.ratio_w);
   if (tile_mode_ == "on") {
     search.tiled = std::max(search.size.width, search.size.height) > tile_size_;
@@ -139,6 +155,8 @@ Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) 
     for (const int x : tile_origins(page.cols, side, shared)) {
       Tile t{x, y, std::min(side, page.cols - x), std::min(side, page.rows - y), {}};
       const cv::Mat part = page(cv::Rect(t.x, t.y, t.width, t.height));
+      ++out.tiles;
+      if (one_colour(part)) continue;
       const int h = std::max(kMinTileSide, static_cast<int>(std::lround(t.height * scale)));
       const int w = std::max(kMinTileSide, static_cast<int>(std::lround(t.width * scale)));
       DetectionSize size;
@@ -151,7 +169,6 @@ Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) 
       size.ratio_w = static_cast<double>(size.width) / size.padded_width;
       t.detections = whole(part, size, scratch, out.cut_candidates);
       tiles.push_back(std::move(t));
-      ++out.tiles;
     }
   out.boxes = merge_tiles(tiles, page.cols, page.rows);
   return out;

@@ -529,8 +529,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
   if (best.empty())
     for (const std::string& k : known)
       if (k.size() == name.size() && k.size() >= 3) {
-        const auto at = static_cast<size_t>(
-            std::mismatch(k.begin(), k.end(), name.begin()).first - k.begin());
+        const auto at =
+            static_cast<size_t>(std::mismatch(k.begin(), k.end(), name.begin()).first - k.begin());
         if (at + 1 < k.size() && k[at] == name[at + 1] && k[at + 1] == name[at] &&
             std::string_view(k).substr(at + 2) == name.substr(at + 2))
           best = k;

@@ -141,6 +141,10 @@ std::vector<OptionText> describe_options(const Options& options);
 void load_config(Options& options, const std::string& path, bool strict,
                  std::vector<std::string>& warnings);
 
+/// The same from text in memory; `name` stands for the file in messages.
+void load_config_text(Options& options, const std::string& text, const std::string& name,
+                      bool strict, std::vector<std::string>& warnings);
+
 /// Reads the settings in PaddleOCR's inference.yml. `kind` is det, rec or cls. For rec, the
 /// dictionary (PostProcess.character_dict) is returned, empty when there is none.
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,

@@ -43,6 +43,9 @@ class Cli : public ::testing::Test {
   // Starts `ocr ARGS...` with its output in files of dir_.
   pid_t start(std::vector<std::string> args, const std::string& input = "/dev/null") {
     args.insert(args.begin(), OCR_PROGRAM);
+    return start_program(std::move(args), input);
+  }
+  pid_t start_program(std::vector<std::string> args, const std::string& input = "/dev/null") {
     std::vector<char*> argv;
     for (std::string& a : args) argv.push_back(a.data());
     argv.push_back(nullptr);
@@ -415,6 +418,19 @@ TEST_F(Cli, StagesCanBeDumped) {
   for (const char* stage :
        {"decode.npy", "resize.npy", "map.npy", "boxes.txt", "crop0.npy", "logits0.npy"})
     EXPECT_TRUE(fs::exists(dir_ / "stages" / (std::string("page0.") + stage))) << stage;
+}
+
+TEST_F(Cli, TheExamplesOfTheLibraryWork) {
+  const std::string p = page("a.ppm", {"RGB", "KG"});
+  const Result cpp = finish(start_program({EXAMPLE_CPP, p, OCR_TEST_DATA "/colour_models"}));
+  EXPECT_EQ(cpp.rc, 0) << cpp.err;
+  EXPECT_NE(cpp.out.find("  RGB\n"), std::string::npos) << cpp.out;
+  const Result c = finish(start_program({EXAMPLE_C, p, "models: " OCR_TEST_DATA "/colour_models"}));
+  EXPECT_EQ(c.rc, 0) << c.err;
+  EXPECT_EQ(json::parse(c.out)["pages"][0]["lines"][1]["text"], "KG");
+  const Result bad = finish(start_program({EXAMPLE_C, p, "drop_scroe: 1"}));
+  EXPECT_EQ(bad.rc, 1);
+  EXPECT_NE(bad.err.find("drop_score"), std::string::npos) << bad.err;
 }
 
 TEST_F(Cli, BenchReportsAModel) {

@@ -1,0 +1,206 @@
+#include "libocr/pipeline/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "libocr/image/encode.h"
+#include "libocr/pipeline/batch.h"
+#include "libocr/pipeline/ocr.h"
+#include "libocr/pipeline/writers.h"
+#include "libtrain/core/error.h"
+
+namespace ocr {
+namespace {
+
+// Rows of colour squares, which the models in tests/data/colour_models read as letters.
+Image page(const std::vector<std::string>& rows, int width = 400, int x0 = 60, int y0 = 60,
+           int height = 0) {
+  Image image(width, std::max(height, y0 + 80 * static_cast<int>(rows.size())), Bgr{255, 255, 255});
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t i = 0; i < rows[r].size(); ++i)
+      for (int y = 0; y < 24; ++y)
+        for (int x = 0; x < 24; ++x) {
+          uint8_t* p = image.row(y0 + 80 * static_cast<int>(r) + y) +
+                       3 * (x0 + 36 * static_cast<int>(i) + x);
+          const char c = rows[r][i];
+          p[0] = c == 'B' ? 255 : 0, p[1] = c == 'G' ? 255 : 0, p[2] = c == 'R' ? 255 : 0;
+        }
+  return image;
+}
+
+Options settings() {
+  Options o;
+  set_option(o, "models", OCR_TEST_DATA "/colour_models", Source::kFlag);
+  set_option(o, "threads", "1", Source::kFlag);
+  return o;
+}
+
+std::string text_of(const PageResult& r) {
+  std::string out;
+  for (const TextLine& line : r.lines) out += line.text + "\n";
+  return out;
+}
+
+TEST(Pipeline, ReadsLinesWithBoxesOfWordsAndCharacters) {
+  const auto pipeline = Pipeline::open(settings());
+  const PageResult r = pipeline->run(page({"RGB", "KK"}).view());
+  ASSERT_EQ(text_of(r), "RGB\nKK\n");
+  EXPECT_EQ(r.width, 400);
+  ASSERT_EQ(r.lines[0].chars.size(), 3u);
+  EXPECT_EQ(r.lines[0].words.size(), 1u);
+  // The second square stands at x 96..120.
+  const float middle = (r.lines[0].chars[1].box[0].x + r.lines[0].chars[1].box[1].x) / 2;
+  EXPECT_NEAR(middle, 108, 8);
+}
+
+TEST(Pipeline, MetadataGivesSettingsAndFlagsWin) {
+  Options o = settings();
+  set_option(o, "det_db_thresh", "0.35", Source::kFlag, "--det_db_thresh");
+  const auto pipeline = Pipeline::open(o);
+  EXPECT_EQ(pipeline->options().det_db_thresh.value, 0.35);
+  EXPECT_EQ(pipeline->options().det_limit_side_len.value, 64);
+  EXPECT_EQ(pipeline->options().det_limit_side_len.source, Source::kMetadata);
+  ASSERT_EQ(pipeline->info().models.size(), 2u);
+  EXPECT_EQ(pipeline->info().models[0].sha256.size(), 64u);
+}
+
+TEST(Pipeline, AScratchAndTheSharedStoreGiveTheSame) {
+  const auto pipeline = Pipeline::open(settings());
+  const Image image = page({"RGBK", "BB", "GRGRG"});
+  auto scratch = pipeline->make_scratch(2);
+  const PageResult a = pipeline->run(image.view()), b = pipeline->run(image.view(), *scratch);
+  ASSERT_EQ(a.lines.size(), b.lines.size());
+  for (size_t i = 0; i < a.lines.size(); ++i) {
+    EXPECT_EQ(a.lines[i].text, b.lines[i].text);
+    EXPECT_EQ(a.lines[i].score, b.lines[i].score);
+    EXPECT_EQ(a.lines[i].points, b.lines[i].points);
+  }
+}
+
+TEST(Pipeline, IsSafeFromManyThreads) {
+  const auto pipeline = Pipeline::open(settings());
+  std::vector<Image> images;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 6; ++i) {
+    images.push_back(page({std::string(1 + i, "RGBK"[i % 4]), "GB"}, 360 + 20 * i));
+    expected.push_back(text_of(pipeline->run(images.back().view())));
+  }
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int k = 0; k < 12; ++k) {
+        const int i = (t + k) % 6;
+        if (text_of(pipeline->run(images[i].view())) != expected[i]) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Pipeline, TilesFindWhatOnePieceFinds) {
+  const Image image = page({"RGBKRG", "KKBBGG", "GBR"}, 900, 200, 140, 800);
+  const std::string whole = text_of(Pipeline::open(settings())->run(image.view()));
+  Options o = settings();
+  set_option(o, "det_tile", "on", Source::kFlag);
+  set_option(o, "det_tile_size", "256", Source::kFlag);
+  const PageResult tiled = Pipeline::open(o)->run(image.view());
+  EXPECT_GT(tiled.tiles, 4);
+  EXPECT_EQ(text_of(tiled), whole);
+}
+
+TEST(Pipeline, VeryLongLinesAreReadInPieces) {
+  // 150 squares: a line of about 5,400 x 24 pixels, over 5,000 columns for the recogniser.
+  std::string row;
+  for (int i = 0; i < 150; ++i) row += "RGBK"[(i * 7 + i / 3) % 4];
+  std::string expected;
+  for (const char c : row) expected += c;
+  const Image image = page({row}, 5600, 60, 4, 32);
+  Options o = settings();
+  set_option(o, "task", "rec", Source::kFlag);
+  const PageResult r = Pipeline::open(o)->run(image.view());
+  ASSERT_EQ(r.lines.size(), 1u);
+  EXPECT_EQ(r.lines[0].text, expected);
+  EXPECT_EQ(r.lines[0].chars.size(), row.size());
+}
+
+TEST(Pipeline, RefusesImagesWithoutPixels) {
+  EXPECT_THROW(Pipeline::open(settings())->run(ImageView{}), train::Error);
+}
+
+TEST(Batch, KeepsOrderAndReportsBadDocuments) {
+  const auto pipeline = Pipeline::open(settings());
+  std::vector<BatchInput> inputs;
+  for (int i = 0; i < 9; ++i) {
+    const auto png = encode_png(page({std::string(1 + i % 5, 'R'), "GB"}).view());
+    inputs.push_back({"p" + std::to_string(i), i == 4 ? std::vector<uint8_t>{1, 2, 3} : png});
+  }
+  std::vector<size_t> order;
+  std::vector<std::string> errors;
+  int pages = 0;
+  BatchEvents events;
+  events.on_document = [&](size_t i, DocumentResult& d, bool complete) {
+    EXPECT_TRUE(complete);
+    order.push_back(i);
+    if (!d.error.empty()) errors.push_back(d.error);
+  };
+  events.on_page = [&](size_t, const PageResult&) { ++pages; };
+  BatchOptions options;
+  options.jobs = 3, options.threads = 1;
+  run_batch(*pipeline, inputs, options, events);
+  EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(pages, 8);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_NE(errors[0].find("p4"), std::string::npos);
+}
+
+TEST(Batch, AnErrorInAnEventEndsTheBatchAndComesOut) {
+  const auto pipeline = Pipeline::open(settings());
+  const auto png = encode_png(page({"R"}).view());
+  std::vector<BatchInput> inputs(20, {"p", png});
+  BatchEvents events;
+  events.on_document = [](size_t, DocumentResult&, bool) { throw train::DeviceError("disk full"); };
+  BatchOptions options;
+  options.jobs = 2, options.threads = 1;
+  EXPECT_THROW(run_batch(*pipeline, inputs, options, events), train::DeviceError);
+}
+
+TEST(CApi, ReadsBytesAndPixelsAndReportsErrors) {
+  EXPECT_EQ(ocr_abi_version(), OCR_ABI_VERSION);
+  EXPECT_EQ(ocr_open("drop_scroe: 1"), nullptr);
+  EXPECT_NE(std::string(ocr_last_error()).find("drop_score"), std::string::npos);
+  ocr_reader* reader = ocr_open("models: " OCR_TEST_DATA "/colour_models\nthreads: 1\n");
+  ASSERT_NE(reader, nullptr) << ocr_last_error();
+  const Image image = page({"RGB"});
+  const auto text = [](char* json) {
+    const auto j = nlohmann::json::parse(json);
+    ocr_free(json);
+    return j["pages"][0]["lines"][0]["text"].get<std::string>();
+  };
+  const auto png = encode_png(image.view());
+  char* bytes = ocr_read_bytes(reader, png.data(), png.size(), "page.png");
+  ASSERT_NE(bytes, nullptr) << ocr_last_error();
+  EXPECT_EQ(text(bytes), "RGB");
+  EXPECT_EQ(text(ocr_read_pixels(reader, image.pixels.data(), image.width, image.height, 3,
+                                 image.stride())),
+            "RGB");
+  std::vector<uint8_t> bgra;
+  for (size_t i = 0; i < image.pixels.size(); i += 3)
+    bgra.insert(bgra.end(), {image.pixels[i], image.pixels[i + 1], image.pixels[i + 2], 255});
+  EXPECT_EQ(text(ocr_read_pixels(reader, bgra.data(), image.width, image.height, 4,
+                                 ptrdiff_t{4} * image.width)),
+            "RGB");
+  EXPECT_EQ(ocr_read_file(reader, "/no/such/file.png"), nullptr);
+  EXPECT_NE(std::string(ocr_last_error()).find("/no/such/file.png"), std::string::npos);
+  EXPECT_EQ(ocr_read_bytes(reader, "x", 1, nullptr), nullptr);
+  EXPECT_EQ(ocr_read_pixels(reader, image.pixels.data(), 400, 10, 3, 8), nullptr);
+  EXPECT_EQ(ocr_read_file(nullptr, "x"), nullptr);
+  ocr_close(reader);
+  ocr_close(nullptr);
+}
+
+}  // namespace
+}  // namespace ocr
