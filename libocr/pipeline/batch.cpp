@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -281,15 +282,35 @@ void describe_page(const Page& page, PageResult& result) {
   result.warnings.insert(result.warnings.begin(), page.warnings.begin(), page.warnings.end());
 }
 
-void choose_workers(const Pipeline& pipeline, size_t inputs, BatchOptions& options) {
+namespace {
+
+// How many pages a batch has, as far as that decides between one page's threads and several pages.
+size_t count_pages(const Pipeline& pipeline, std::span<const BatchInput> inputs) {
+  if (inputs.size() != 1) return inputs.size();
+  std::error_code e;  // a pipe can be read only once
+  if (inputs[0].bytes.empty() && !std::filesystem::is_regular_file(inputs[0].path, e)) return 1;
+  try {
+    const DecodeOptions d = decode_options(pipeline.options());
+    const Document document = inputs[0].bytes.empty()
+                                  ? open_document(inputs[0].path, d)
+                                  : open_document(inputs[0].bytes, inputs[0].path, d);
+    return parse_page_range(pipeline.options().pages.value, document.page_count()).size();
+  } catch (const train::Error&) {
+    return 1;  // the batch will say what is wrong with it
+  }
+}
+
+}  // namespace
+
+void choose_workers(const Pipeline& pipeline, size_t pages, BatchOptions& options) {
   const Options& o = pipeline.options();
   const int cpus = train::usable_cpus();
   if (options.jobs == 0) options.jobs = o.jobs;
   if (options.threads == 0) options.threads = o.threads;
   if (options.jobs == 0) {
     // Pages side by side use the cores best, one thread each; a single page uses them all.
-    options.jobs = inputs <= 1 ? 1 : std::max(1, cpus / std::max(1, options.threads));
-    options.jobs = static_cast<int>(std::min<size_t>(options.jobs, std::max<size_t>(inputs, 1)));
+    options.jobs = pages <= 1 ? 1 : std::max(1, cpus / std::max(1, options.threads));
+    options.jobs = static_cast<int>(std::min<size_t>(options.jobs, std::max<size_t>(pages, 1)));
     int64_t memory = parse_bytes(o.max_memory.value);
     if (memory == 0) memory = train::usable_memory() / 2;
     const int64_t each = std::max<int64_t>(pipeline.estimate_memory(1280, 960), 1);
@@ -300,7 +321,10 @@ void choose_workers(const Pipeline& pipeline, size_t inputs, BatchOptions& optio
 
 void run_batch(const Pipeline& pipeline, std::span<const BatchInput> inputs, BatchOptions options,
                const BatchEvents& events) {
-  choose_workers(pipeline, inputs.size(), options);
+  if (options.jobs == 0 && pipeline.options().jobs == 0)
+    choose_workers(pipeline, count_pages(pipeline, inputs), options);
+  else
+    choose_workers(pipeline, inputs.size(), options);
   Batch(pipeline, inputs, options, events).run();
 }
 

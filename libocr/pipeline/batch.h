@@ -42,8 +42,8 @@ DecodeOptions decode_options(const Options& options);
 /// Copies what the decoder knows of a page (index, resolution, orientation, warnings).
 void describe_page(const Page& page, PageResult& result);
 
-/// How many jobs and threads run_batch would choose for so many inputs.
-void choose_workers(const Pipeline& pipeline, size_t inputs, BatchOptions& options);
+/// How many jobs and threads run_batch would choose for so many pages.
+void choose_workers(const Pipeline& pipeline, size_t pages, BatchOptions& options);
 
 /// A file that cannot be read gives a DocumentResult with `error`; it never ends the batch.
 /// Throws what an event throws, after the threads have ended.

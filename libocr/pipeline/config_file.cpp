@@ -225,6 +225,16 @@ class InferenceYml {
   std::vector<std::string>& warnings_;
 };
 
+std::vector<std::string> read_inference(Options& options, const YAML::Node& root,
+                                        const std::string& path, std::string_view kind,
+                                        std::vector<std::string>& warnings) {
+  if (!root.IsMap()) throw train::FormatError(cat(path, ": not an inference.yml"));
+  InferenceYml reader(options, path, warnings);
+  if (kind == "rec") return reader.recognition(root);
+  if (kind == "det") reader.detection(root);
+  return {};
+}
+
 }  // namespace
 
 void load_config(Options& options, const std::string& path, bool strict,
@@ -240,12 +250,13 @@ void load_config_text(Options& options, const std::string& text, const std::stri
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,
                                             std::string_view kind,
                                             std::vector<std::string>& warnings) {
-  const YAML::Node root = load_yaml(path);
-  if (!root.IsMap()) throw train::FormatError(cat(path, ": not an inference.yml"));
-  InferenceYml reader(options, path, warnings);
-  if (kind == "rec") return reader.recognition(root);
-  if (kind == "det") reader.detection(root);
-  return {};
+  return read_inference(options, load_yaml(path), path, kind, warnings);
+}
+
+std::vector<std::string> load_inference_text(Options& options, const std::string& text,
+                                             const std::string& name, std::string_view kind,
+                                             std::vector<std::string>& warnings) {
+  return read_inference(options, parse_yaml(text, name), name, kind, warnings);
 }
 
 }  // namespace ocr

@@ -150,5 +150,9 @@ void load_config_text(Options& options, const std::string& text, const std::stri
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,
                                             std::string_view kind,
                                             std::vector<std::string>& warnings);
+/// The same from text in memory; `name` stands for the file in messages.
+std::vector<std::string> load_inference_text(Options& options, const std::string& text,
+                                             const std::string& name, std::string_view kind,
+                                             std::vector<std::string>& warnings);
 
 }  // namespace ocr

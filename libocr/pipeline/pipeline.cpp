@@ -20,6 +20,8 @@ using train::cat;
 
 // Below this a line is asked whether it stands on its head (use_angle_cls auto).
 constexpr double kReadsBadly = 0.8;
+// A page whose detection would need more is searched in tiles, where --max_memory does not say so.
+constexpr int64_t kPageMemory = int64_t{3} << 29;
 
 ClassifierInput line_input(const Model& model, const Options& options) {
   if (model.input_side(2) == 80) return ClassifierInput::kTextlinePPLCNet;
@@ -158,9 +160,10 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
   apply_preset(options, options.preset.value);
   const std::string& task = options.task;
   const bool det = task == "e2e" || task == "det", rec = task == "e2e" || task == "rec";
-  memory = parse_bytes(options.max_memory.value);
-  if (memory == 0) memory = train::usable_memory() / 2;
-  memory = memory / 2 / std::max(1, options.jobs.value);
+  // Not from the memory that is free just now, nor from the jobs: what tiles a page is searched in
+  // must depend on the settings alone.
+  const int64_t limit = parse_bytes(options.max_memory.value);
+  memory = limit > 0 ? limit / 4 : kPageMemory;
   threads = options.threads > 0 ? options.threads.value : train::usable_cpus();
 
   std::vector<std::string> characters;
