@@ -210,7 +210,7 @@ std::unique_ptr<Plan> WhereOp::plan(Infos inputs, Infos outputs, PackCache&) con
   return make_plan([=, element = size_of(outputs[0].dtype)](Views in, Views out, void*) {
     by_size(element, [&](auto type) {
       using T = decltype(type);
-      parallel_for(rows, std::max<int64_t>(1, 16384 / cols), [&](int64_t begin, int64_t end) {
+      parallel_for(rows, 16384 / std::max<int64_t>(cols, 1) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           std::array<int64_t, 3> at{};
           int64_t rest = r;
