@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The slower checks: threads under ThreadSanitizer, kernels on emulated old CPUs, replay of the fuzzers' inputs, CUDA
-# compile, the Debian package in a clean root. What this machine cannot do is skipped and said.
-# usage: scripts/test_more.sh [PART]...      parts: tsan cpus fuzz cuda deb (default: all)
+# compile, the official ONNX node tests, the Debian package in a clean root. What this machine cannot do is skipped and said.
+# usage: scripts/test_more.sh [PART]...      parts: tsan cpus fuzz onnx cuda deb (default: all)
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "$0")/common.sh"
 usage_if_asked "$@"
 parts=("$@")
-[ $# -gt 0 ] || parts=(tsan cpus fuzz cuda deb)
+[ $# -gt 0 ] || parts=(tsan cpus fuzz onnx cuda deb)
 ensure_sets test more
 
 part_tsan() {
@@ -41,6 +41,11 @@ part_fuzz() {
     mapfile -t seeds < <(fuzz_seeds "${name#fuzz_}")
     check "$name" "build/asan/tests/$name" --seed 2 --mutations 20000 "${seeds[@]}"
   done
+}
+
+part_onnx() {
+  build release -- test_onnx
+  check "official ONNX node tests" scripts/onnx_node_tests.sh --check build/release
 }
 
 part_cuda() {
