@@ -158,8 +158,7 @@ struct KernelTable {
   void (*normalize_row)(const uint8_t* bgr, int64_t w, bool swap, const float* scale,
                         const float* bias, float* y, int64_t ldy);
 
-  /// Packs alpha * b for matmul in panels of 2 vectors, [k][2 W], zero padded: k * 2 W * ceil(n / 2
-  /// W) floats.
+  /// Packs alpha * b for matmul: panels of 2 vectors, the last of 1 or 2, [k][lanes], zero padded.
   void (*pack_b)(const float* b, int64_t ldb, bool trans, int64_t k, int64_t n, float alpha,
                  float* packed);
   void (*matmul)(const MatmulArgs&);

@@ -39,9 +39,13 @@ OCR_INLINE V apply_inline(V v, const EpilogueConstants& c) {
 
 // buf: n vectors; y = post_scale * act(buf) + post_bias, in place.
 __attribute__((noinline)) inline void apply_buffer(float* buf, int n, const EpilogueArgs& e) {
+  const bool post = e.post_scale != 1 || e.post_bias != 0;
   dispatch_act(e.act, [&]<Act A>() {
     const V a = set1(e.alpha), b = set1(e.beta), s = set1(e.post_scale), t = set1(e.post_bias);
-    for (int i = 0; i < n; ++i) store(buf + i * W, fma(activate<A>(load(buf + i * W), a, b), s, t));
+    for (int i = 0; i < n; ++i) {
+      const V y = activate<A>(load(buf + i * W), a, b);
+      store(buf + i * W, post ? fma(y, s, t) : y);
+    }
   });
 }
 

@@ -91,6 +91,17 @@ OCR_INLINE V erf(V x) {
   const V r = div(mul(a, poly(p, t)), poly(q, t));
   return or_bits(select(less(a, set1(kEnd)), r, select(equal(x, x), set1(1.f), x)), sign_of(x));
 }
+// x/2 + |x|/2 erf(|x| / sqrt 2), by the same fit in terms of x; at its end the quotient passes 1
+// and is cut to 1, so that large negative x give exactly 0.
+OCR_INLINE V gelu(V x) {
+  constexpr float p[] = {.7978845239f,    .06730847806f,   .0093241781f,
+                         .0003327410668f, 1.259046803e-5f, 4.531525377e-8f};
+  constexpr float q[] = {
+      1.f, .2510250509f, .0285243988f, .001870879438f, 7.26456783e-5f, 1.190586204e-6f};
+  const V a = min(set1(5.72f), abs(x)), t = mul(a, a), h = mul(x, set1(.5f));
+  const V r = min(set1(1.f), div(mul(a, poly(p, t)), poly(q, t)));
+  return fma(abs(h), r, h);
+}
 OCR_INLINE V tanh(V x) {
   const V t = expm1_nonpositive(mul(abs(x), set1(-2.f)));
   return or_bits(div(neg(t), add(t, set1(2.f))), sign_of(x));
@@ -114,10 +125,7 @@ OCR_INLINE V activate(V x, V a, V b) {
   if constexpr (A == Act::kHardSwish) return mul(x, min(one, max(zero(), fma(x, a, b))));
   if constexpr (A == Act::kSwish) return div(x, add(one, exp(neg(mul(a, x)))));
   if constexpr (A == Act::kTanh) return tanh(x);
-  if constexpr (A == Act::kGelu) {
-    const V h = mul(x, set1(.5f));
-    return fma(h, erf(mul(x, set1(.707106781f))), h);
-  }
+  if constexpr (A == Act::kGelu) return gelu(x);
   if constexpr (A == Act::kGeluTanh) {
     const V u = mul(x, fma(mul(x, x), set1(.0356774081f), set1(.797884561f)));
     const V h = mul(x, set1(.5f));
