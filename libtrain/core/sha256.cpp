@@ -4,6 +4,11 @@
 #include <bit>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 namespace train {
 namespace {
 
@@ -18,44 +23,102 @@ constexpr std::array<uint32_t, 64> kRound = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-}  // namespace
+using State = std::array<uint32_t, 8>;
 
-void Sha256::block(const uint8_t* p) {
-  std::array<uint32_t, 64> w;
-  for (size_t i = 0; i < 16; ++i)
-    w[i] = uint32_t{p[4 * i]} << 24 | uint32_t{p[4 * i + 1]} << 16 | uint32_t{p[4 * i + 2]} << 8 |
-           p[4 * i + 3];
-  for (size_t i = 16; i < 64; ++i) {
-    const uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[i - 7] +
-           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
+void portable_blocks(State& state, const uint8_t* p, size_t count) {
+  for (; count; --count, p += 64) {
+    std::array<uint32_t, 64> w;
+    for (size_t i = 0; i < 16; ++i)
+      w[i] = uint32_t{p[4 * i]} << 24 | uint32_t{p[4 * i + 1]} << 16 | uint32_t{p[4 * i + 2]} << 8 |
+             p[4 * i + 3];
+    for (size_t i = 16; i < 64; ++i) {
+      const uint32_t a = w[i - 15], b = w[i - 2];
+      w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[i - 7] +
+             (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
+    }
+    auto [a, b, c, d, e, f, g, h] = state;
+    for (size_t i = 0; i < 64; ++i) {
+      const uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
+                          ((e & f) ^ (~e & g)) + kRound[i] + w[i];
+      const uint32_t t2 =
+          (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+      h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+    }
+    const State add{a, b, c, d, e, f, g, h};
+    for (size_t i = 0; i < 8; ++i) state[i] += add[i];
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
-  for (size_t i = 0; i < 64; ++i) {
-    const uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
-                        ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-    const uint32_t t2 =
-        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-  }
-  const std::array<uint32_t, 8> add{a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state_[i] += add[i];
 }
+
+#if defined(__x86_64__)
+
+bool has_sha_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1);
+}
+
+// The processor's own SHA-256 instructions: two registers hold the state as ABEF and CDGH, four
+// hold the last sixteen words of the schedule.
+__attribute__((target("sha,sse4.1"))) void sha_blocks(State& state, const uint8_t* p,
+                                                      size_t count) {
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  const auto* const in = reinterpret_cast<const __m128i*>(state.data());
+  const __m128i dcba = _mm_loadu_si128(in), hgfe = _mm_loadu_si128(in + 1);
+  const __m128i cdab = _mm_shuffle_epi32(dcba, 0xb1), efgh = _mm_shuffle_epi32(hgfe, 0x1b);
+  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+  for (; count; --count, p += 64) {
+    const __m128i abef0 = abef, cdgh0 = cdgh;
+    __m128i w[4];
+    for (int i = 0; i < 16; ++i) {
+      __m128i& now = w[i & 3];
+      if (i < 4) {
+        now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i), swap);
+      } else {
+        const __m128i last = w[(i + 3) & 3];
+        const __m128i seventh = _mm_alignr_epi8(last, w[(i + 2) & 3], 4);
+        now = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) & 3]), seventh);
+        now = _mm_sha256msg2_epu32(now, last);
+      }
+      const __m128i sum = _mm_add_epi32(
+          now, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRound.data() + 4 * i)));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+    }
+    abef = _mm_add_epi32(abef, abef0);
+    cdgh = _mm_add_epi32(cdgh, cdgh0);
+  }
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+  auto* const out = reinterpret_cast<__m128i*>(state.data());
+  _mm_storeu_si128(out, _mm_blend_epi16(feba, dchg, 0xf0));
+  _mm_storeu_si128(out + 1, _mm_alignr_epi8(dchg, feba, 8));
+}
+
+void blocks(State& state, const uint8_t* p, size_t count) {
+  static const bool sha = has_sha_instructions();
+  (sha ? sha_blocks : portable_blocks)(state, p, count);
+}
+
+#else
+
+void blocks(State& state, const uint8_t* p, size_t count) { portable_blocks(state, p, count); }
+
+#endif
+
+}  // namespace
 
 void Sha256::update(const void* data, size_t size) {
   const auto* p = static_cast<const uint8_t*>(data);
   total_ += size;
   while (size) {
     if (buffered_ == 0 && size >= 64) {
-      block(p);
-      p += 64, size -= 64;
+      blocks(state_, p, size / 64);
+      p += size / 64 * 64, size %= 64;
       continue;
     }
     const size_t n = std::min(size, 64 - buffered_);
     std::memcpy(buffer_.data() + buffered_, p, n);
     buffered_ += n, p += n, size -= n;
     if (buffered_ == 64) {
-      block(buffer_.data());
+      blocks(state_, buffer_.data(), 1);
       buffered_ = 0;
     }
   }
