@@ -133,11 +133,11 @@ void record(std::vector<StepProfile>& profile, size_t index, const Step& step, d
     p.node = step.node ? step.node->name : "reorder";
     p.op = step.node ? step.node->op->describe() : "Reorder";
     p.shape = step.infos[0].shape.str() + " -> " + step.infos[step.inputs].shape.str();
-    p.flops = step.flops;
-    for (const ValueInfo& i : step.infos)
-      if (i.present)
-        p.bytes += static_cast<double>(i.shape.numel()) * static_cast<double>(size_of(i.dtype));
   }
+  p.flops += step.flops;
+  for (const ValueInfo& i : step.infos)
+    if (i.present)
+      p.bytes += static_cast<double>(i.shape.numel()) * static_cast<double>(size_of(i.dtype));
   p.seconds += seconds;
 }
 

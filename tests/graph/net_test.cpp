@@ -163,6 +163,27 @@ TEST(Net, PlansAndPacksOncePerShape) {
   EXPECT_EQ(net->stats().instances_made, 4u);
 }
 
+TEST(Net, ProfileSumsOverRuns) {
+  const auto net = Net::compile(small_net());
+  const Feed feed{Tensor::zeros({1, 3, 32, 32})};
+  Context context;
+  std::vector<Tensor> out;
+  std::vector<StepProfile> once, thrice;
+  context.profile = &once;
+  net->run(context, {&feed, 1}, out);
+  context.profile = &thrice;
+  for (int i = 0; i < 3; ++i) net->run(context, {&feed, 1}, out);
+  ASSERT_EQ(once.size(), thrice.size());
+  double stem = 0;
+  for (size_t i = 0; i < once.size(); ++i) {
+    EXPECT_EQ(thrice[i].runs, 3);
+    EXPECT_DOUBLE_EQ(thrice[i].flops, 3 * once[i].flops);
+    EXPECT_DOUBLE_EQ(thrice[i].bytes, 3 * once[i].bytes);
+    if (once[i].shape.starts_with("[1, 3,") && once[i].op.starts_with("Conv")) stem = once[i].flops;
+  }
+  EXPECT_EQ(stem, 2.0 * 16 * 16 * 16 * 27);  // 2 x outputs x taps
+}
+
 TEST(Net, WrongInputsAreNamed) {
   const auto net = Net::compile(small_net());
   const auto message = [&](const Tensor& t) -> std::string {
