@@ -6,13 +6,8 @@
 // external linkage, the linker could keep the copy compiled for a newer CPU for all callers. For
 // the same reason kernels include nothing of the standard library but plain C types.
 #pragma once
-#ifdef OCR_SIMDE  // test build: AVX-512 emulated on a CPU without it
-#include <simde/x86/avx512.h>
-#include <simde/x86/fma.h>
-#include <simde/x86/svml.h>
-#else
 #include <immintrin.h>
-#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
