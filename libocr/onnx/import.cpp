@@ -20,6 +20,7 @@ using train::DType;
 using train::FormatError;
 using train::Graph;
 
+constexpr int64_t kMaxDim = int64_t{1} << 40;
 constexpr size_t kMaxName = 4096;  // bytes of a value's or node's name
 
 std::string shown(const std::string& s) { return s.size() <= 200 ? s : s.substr(0, 200) + "..."; }
@@ -120,8 +121,11 @@ void Importer::add_inputs(const onnx::GraphProto& g, Scope& scope) {
     train::GraphInput input{v, *dtype, {}};
     if (type.shape().dim_size() > train::Shape::kMaxRank)
       fail(cat("input '", shown(in.name()), "' has ", type.shape().dim_size(), " dimensions"));
-    for (const auto& d : type.shape().dim())
+    for (const auto& d : type.shape().dim()) {
+      if (d.dim_value() > kMaxDim)
+        fail(cat("input '", shown(in.name()), "' has a dimension of ", d.dim_value()));
       input.dims.push_back(d.has_dim_value() && d.dim_value() > 0 ? d.dim_value() : -1);
+    }
     if (type.has_shape()) probe_.add_input(v, *dtype, input.dims);
     graph_.inputs.push_back(std::move(input));
   }

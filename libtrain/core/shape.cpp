@@ -31,9 +31,10 @@ void Shape::erase(int at) {
 }
 
 int64_t Shape::count(int from, int to) const {
+  constexpr int64_t most = int64_t{1} << 48;  // of a dimension too: beside a 0 none may be huge
   int64_t n = 1;
   for (int i = from; i < to; ++i) {
-    if (dims_[i] < 0 || __builtin_mul_overflow(n, dims_[i], &n) || n > (int64_t{1} << 48))
+    if (dims_[i] < 0 || dims_[i] > most || __builtin_mul_overflow(n, dims_[i], &n) || n > most)
       throw ShapeError("the shape " + str() + " has no valid element count");
   }
   return n;
