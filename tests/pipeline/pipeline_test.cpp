@@ -35,6 +35,7 @@ Options settings() {
   Options o;
   set_option(o, "models", OCR_TEST_DATA "/colour_models", Source::kFlag);
   set_option(o, "threads", "1", Source::kFlag);
+  set_option(o, "use_angle_cls", "false", Source::kFlag);  // there may be a real one or not
   return o;
 }
 
