@@ -15,7 +15,7 @@ part_tsan() {
   mapfile -t targets < <(test_targets core graph pipeline)
   step "threads under ThreadSanitizer"
   build tsan -- "${targets[@]}"
-  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_|^fuzz_'
+  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_|^fuzz_|^example_'
 }
 
 # Run-time dispatch: the same test programs on CPUs without AVX, and with AVX2 but without AVX-512.
