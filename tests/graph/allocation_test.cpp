@@ -1,4 +1,6 @@
-// Counts heap allocations: a run whose shapes are known makes none.
+// Counts heap allocations: a run whose shapes are known makes none. Sanitizers bring an allocator of
+// their own, which must not be replaced.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -47,3 +49,5 @@ TEST(Net, SecondRunOfAShapeAllocatesNothing) {
 
 }  // namespace
 }  // namespace train
+
+#endif
