@@ -48,5 +48,5 @@ unshare --mount chroot "$root" /usr/bin/env -i HOME=/root TERM=dumb DEBIAN_FRONT
       grep -q "BLUE HERON BOOKS" /tmp/text
     fi
     apt-get purge -y -qq ocr-toolkit >/dev/null 2>&1
-    ! command -v ocr'
+    [ ! -e /usr/bin/ocr ]'  # not command -v: bash remembers where a command was
 echo "$(basename "$deb") installs, runs and goes away in a bare Debian 12"
