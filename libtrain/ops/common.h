@@ -25,4 +25,20 @@ const float* constant_f32(Infos inputs, size_t i, const char* what);
 /// channels-last input.
 LayoutChoice image_layouts(Infos inputs, Infos outputs, int extra = -1);
 
+/// Calls f with an unsigned integer of `element` bytes (1, 2, 4 or 8): moving data needs no more of
+/// a dtype than its size.
+template <class F>
+void by_size(size_t element, F&& f) {
+  switch (element) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
 }  // namespace train

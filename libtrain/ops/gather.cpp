@@ -4,6 +4,8 @@
 
 #include "libtrain/ops/move.h"
 
+#include "libtrain/ops/common.h"
+
 namespace train {
 namespace {
 
@@ -23,20 +25,6 @@ struct IndexReader {
     return v;
   }
 };
-
-template <class F>
-void by_size(size_t element, F&& f) {
-  switch (element) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
 
 template <class T>
 T reduced(ScatterReduce op, T a, T b) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "libtrain/ops/common.h"
 #include "libtrain/ops/strided.h"
 
 namespace train {
@@ -27,20 +28,6 @@ double scalar_of(Infos inputs, size_t i, const char* what) {
         cat(what, " depends on computed data; only values known from shapes are supported"));
   require(inputs[i].constant->numel() == 1, "Range and OneHot need scalars");
   return inputs[i].constant->to_doubles()[0];
-}
-
-template <class F>
-void by_size(size_t element, F&& f) {
-  switch (element) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
 }
 
 // Writes `v` as the dtype's bytes.
