@@ -33,6 +33,12 @@ Tensor& Variable::writable() {
   return array_.tensor;
 }
 
+Tensor& Variable::writable_grad() {
+  Tensor& grad = slot_->grad.tensor;
+  if (grad.storage().use_count() > 1) grad = grad.clone();
+  return grad;
+}
+
 Tape::~Tape() = default;
 
 Variable Tape::apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs) {

@@ -35,6 +35,8 @@ class Variable {
   /// Only leaves keep theirs; backward passes add to it until clear_grad().
   const Tensor& grad() const { return slot_->grad.tensor; }
   void clear_grad() { slot_->grad = Array(); }
+  /// The gradient for a change in place; a copy where another value shares its memory.
+  Tensor& writable_grad();
 
  private:
   friend class Tape;

@@ -3,38 +3,31 @@
 #include "libtrain/core/thread_pool.h"
 
 namespace train::optim {
-namespace {
 
 constexpr int64_t kGrain = 16384;  // elements
 
-void update(const SgdOptions& o, const float* grad, float* velocity, float* w, int64_t n) {
+Sgd::Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options,
+         std::span<const ParameterRule> rules)
+    : Optimizer(std::move(parameters), options.learning_rate, options.weight_decay, rules,
+                options.momentum != 0 ? std::vector<std::string>{"velocity"}
+                                      : std::vector<std::string>{}),
+      momentum_(static_cast<float>(options.momentum)),
+      nesterov_(options.nesterov) {}
+
+void Sgd::update(Item& item, double rate, const float* grad, float* w, int64_t n) {
+  const auto lr = static_cast<float>(rate), decay = static_cast<float>(item.weight_decay);
+  if (momentum_ == 0)
+    return parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) w[i] -= lr * (grad[i] + decay * w[i]);
+    });
+  float* velocity = item.slots[0].data<float>();
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float d = grad[i] + o.weight_decay * w[i];
-      if (velocity) d = velocity[i] = o.momentum * velocity[i] + d;
-      w[i] -= o.learning_rate * d;
+      const float d = grad[i] + decay * w[i];
+      const float v = velocity[i] = momentum_ * velocity[i] + d;
+      w[i] -= lr * (nesterov_ ? d + momentum_ * v : v);
     }
   });
-}
-
-}  // namespace
-
-Sgd::Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options)
-    : options(options), parameters_(std::move(parameters)), velocity_(parameters_.size()) {}
-
-void Sgd::step() {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    Variable& v = parameters_[i].variable;
-    if (!v.requires_grad() || !v.grad().defined()) continue;
-    if (options.momentum != 0 && !velocity_[i].defined()) velocity_[i] = Tensor::zeros(v.shape());
-    float* velocity = options.momentum != 0 ? velocity_[i].data<float>() : nullptr;
-    update(options, v.grad().data<float>(), velocity, v.writable().data<float>(),
-           v.value().numel());
-  }
-}
-
-void Sgd::clear_grad() {
-  for (nn::Parameter& p : parameters_) p.variable.clear_grad();
 }
 
 }  // namespace train::optim

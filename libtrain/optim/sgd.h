@@ -1,31 +1,27 @@
 // SGD: stochastic gradient descent with momentum and weight decay.
 #pragma once
-#include <vector>
-
-#include "libtrain/nn/module.h"
+#include "libtrain/optim/optimizer.h"
 
 namespace train::optim {
 
 struct SgdOptions {
-  float learning_rate = 0.01f;
-  float momentum = 0;
-  float weight_decay = 0;  // L2: added to the gradient, as in PyTorch and Paddle
+  double learning_rate = 0.01;
+  double momentum = 0;
+  double weight_decay = 0;  // L2: added to the gradient, as in PyTorch and Paddle
+  bool nesterov = false;
 };
 
-/// v = momentum v + (grad + weight_decay w); w -= learning_rate v. Parameters without a gradient,
-/// or frozen, stay as they are.
-class Sgd {
+/// d = grad + weight_decay w; v = momentum v + d; w -= learning_rate v, with `nesterov`
+/// w -= learning_rate (d + momentum v). (Sutskever et al. 2013; PyTorch's SGD, Paddle's Momentum.)
+class Sgd final : public Optimizer {
  public:
-  Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options);
-  /// Updates every parameter in place and counts its storage's version up.
-  void step();
-  void clear_grad();
-
-  SgdOptions options;  // may change between steps
+  Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options,
+      std::span<const ParameterRule> rules = {});
 
  private:
-  std::vector<nn::Parameter> parameters_;
-  std::vector<Tensor> velocity_;  // one per parameter, made by the first step that needs it
+  void update(Item& item, double rate, const float* grad, float* w, int64_t n) override;
+  float momentum_;
+  bool nesterov_;
 };
 
 }  // namespace train::optim

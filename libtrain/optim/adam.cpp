@@ -1,0 +1,65 @@
+#include "libtrain/optim/adam.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libtrain/core/thread_pool.h"
+
+namespace train::optim {
+
+constexpr int64_t kGrain = 4096;  // elements
+
+namespace {
+
+// The exclusions, as rules that stand before the caller's.
+std::vector<ParameterRule> with_exclusions(const std::vector<nn::Parameter>& parameters,
+                                           const AdamOptions& o,
+                                           std::span<const ParameterRule> rules) {
+  std::vector<ParameterRule> all;
+  for (const nn::Parameter& p : parameters) {
+    const bool named = std::ranges::any_of(o.no_weight_decay_name, [&](const std::string& part) {
+      return p.name.find(part) != std::string::npos;
+    });
+    if (named || (o.one_dim_param_no_weight_decay && p.variable.shape().rank() == 1))
+      all.push_back({.pattern = p.name, .weight_decay = 0});
+  }
+  all.insert(all.end(), rules.begin(), rules.end());
+  return all;
+}
+
+}  // namespace
+
+Adam::Adam(std::vector<nn::Parameter> parameters, const AdamOptions& options,
+           std::span<const ParameterRule> rules)
+    : Optimizer(parameters, options.learning_rate, options.weight_decay,
+                with_exclusions(parameters, options, rules), {"moment1", "moment2"}),
+      options_(options) {}
+
+void Adam::update(Item& item, double rate, const float* grad, float* w, int64_t n) {
+  const auto t = static_cast<double>(item.steps);
+  const double root = std::sqrt(1 - std::pow(options_.beta2, t));
+  // m / (1 - b1^t) / (sqrt(v) / root + eps) = m (root / (1 - b1^t)) / (sqrt(v) + eps root)
+  const auto lr = static_cast<float>(rate * root / (1 - std::pow(options_.beta1, t)));
+  const auto eps = static_cast<float>(options_.epsilon * root);
+  const auto b1 = static_cast<float>(options_.beta1), b2 = static_cast<float>(options_.beta2);
+  const auto c1 = static_cast<float>(1 - options_.beta1);
+  const auto c2 = static_cast<float>(1 - options_.beta2);
+  const auto l2 = static_cast<float>(options_.decoupled ? 0 : item.weight_decay);
+  const auto keep = static_cast<float>(options_.decoupled ? 1 - rate * item.weight_decay : 1);
+  float* const moment1 = item.slots[0].data<float>();
+  float* const moment2 = item.slots[1].data<float>();
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    const float* __restrict g = grad;
+    float* __restrict x = w;
+    float* __restrict m = moment1;
+    float* __restrict v = moment2;
+    for (int64_t i = begin; i < end; ++i) {
+      const float d = g[i] + l2 * x[i];
+      m[i] = b1 * m[i] + c1 * d;
+      v[i] = b2 * v[i] + c2 * (d * d);
+      x[i] = keep * x[i] - lr * (m[i] / (std::sqrt(v[i]) + eps));
+    }
+  });
+}
+
+}  // namespace train::optim
