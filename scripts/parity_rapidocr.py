@@ -3,7 +3,8 @@
 
 usage: parity_rapidocr.py --ocr build/release/apps/ocr/ocr --models models/ppocrv6_tiny --cls models/cls_v2/cls.onnx LIST
 LIST: one image path a line. Needs `pip install rapidocr==3.10.0 onnxruntime`. Prints how many lines pair at
-IoU >= 0.9 with identical text, and the others. Exit 1 when fewer than 99.5 % do."""
+IoU >= 0.9 with identical text, and the others. Exit 1 when fewer than 99.5 % do. --save PREFIX writes both results as
+PaddleOCR's lines, PREFIX.ocr.txt and PREFIX.rapidocr.txt, for scoring."""
 import argparse
 import json
 import subprocess
@@ -32,6 +33,13 @@ def our_lines(args, images):
     return {p["file"]: [(line["points"], line["text"]) for line in p["lines"]] for p in pages}
 
 
+def save(path, pages):
+    with open(path, "w", encoding="utf-8") as f:
+        for image, lines in pages.items():
+            items = [{"transcription": text, "points": points} for points, text in lines]
+            f.write(f"{image}\t{json.dumps(items, ensure_ascii=False)}\n")
+
+
 def iou(a, b):
     p, q = Polygon(a), Polygon(b)
     if not p.is_valid or not q.is_valid:
@@ -45,12 +53,17 @@ def main():
     parser.add_argument("--ocr", required=True)
     parser.add_argument("--models", required=True)
     parser.add_argument("--cls", required=True)
+    parser.add_argument("--save", metavar="PREFIX")
     parser.add_argument("list")
     args = parser.parse_args()
     images = [line.strip() for line in open(args.list, encoding="utf-8") if line.strip()]
     ours = our_lines(args, images)
+    peers = dict(zip(images, peer_lines(images, args.models, args.cls)))
+    if args.save:
+        save(f"{args.save}.ocr.txt", ours)
+        save(f"{args.save}.rapidocr.txt", peers)
     total = same = 0
-    for image, peer in zip(images, peer_lines(images, args.models, args.cls)):
+    for image, peer in peers.items():
         mine = list(ours[image])
         total += max(len(peer), len(mine))
         for box, text in peer:
