@@ -38,6 +38,7 @@ webp/            | libocr/image
 gif_lib.h        | libocr/image
 poppler/         | libocr/image
 ft2build.h       | libocr/image
+lmdb.h           | libocr/data
 omp.h            | libtrain/core libtrain/cpu
 '
 

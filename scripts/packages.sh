@@ -9,6 +9,7 @@ PACKAGES_build=(
   libopencv-core-dev libopencv-imgproc-dev libpolyclipping-dev   # matrices, warps, contours; polygon offsets
   libonnx-dev libprotobuf-dev protobuf-compiler                  # ONNX message classes
   libyaml-cpp-dev nlohmann-json3-dev  # settings, JSON
+  liblmdb-dev                         # training data in LMDB
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libgif-dev libpoppler-cpp-dev  # image formats, PDF
   libfreetype-dev                                                # text in annotated pictures
   libgtest-dev                                                   # tests, built by default
