@@ -17,6 +17,7 @@ constexpr Row kGradients[] = {
     {"Reshape", reshape_gradient},
     {"Flatten", reshape_gradient},
     {"SoftmaxCrossEntropy", softmax_cross_entropy_gradient},
+    {"Round16", round16_gradient},
 };
 
 }  // namespace

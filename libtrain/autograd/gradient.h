@@ -59,5 +59,6 @@ std::shared_ptr<const Gradient> max_pool_gradient(const Op& op);
 std::shared_ptr<const Gradient> global_average_pool_gradient(const Op& op);
 std::shared_ptr<const Gradient> reshape_gradient(const Op& op);
 std::shared_ptr<const Gradient> softmax_cross_entropy_gradient(const Op& op);
+std::shared_ptr<const Gradient> round16_gradient(const Op& op);  // amp/autocast.cpp
 
 }  // namespace train

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libtrain/amp/autocast.h"
 #include "libtrain/autograd/gradient.h"
 #include "libtrain/cpu/elementwise.h"
 
@@ -53,6 +54,7 @@ Tape::Saved Tape::save(const Variable& v, bool contents) {
 
 std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
                                   std::span<const Variable> inputs, size_t outputs) {
+  if (autocast_ && autocast_->lowers(op->type())) return apply_lowered(op, inputs, outputs);
   const bool record = record_ && std::ranges::any_of(inputs, &Variable::requires_grad);
   std::shared_ptr<const Gradient> gradient;
   if (record) gradient = eager_.gradient(op);
@@ -69,6 +71,30 @@ std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
   for (size_t i = 0; i < results.size(); ++i)
     node.outputs.push_back(save(results[i], gradient->saves.outputs >> i & 1));
   nodes_.push_back(std::move(node));
+  return results;
+}
+
+// Rounds the f32 inputs, runs the op in f32 and rounds what it gives.
+std::vector<Variable> Tape::apply_lowered(const std::shared_ptr<const Op>& op,
+                                          std::span<const Variable> inputs, size_t outputs) {
+  struct Off {  // the rounding itself, and the op, run as they are
+    const amp::Autocast*& slot;
+    const amp::Autocast* const value = std::exchange(slot, nullptr);
+    ~Off() { slot = value; }
+  } const off{autocast_};
+  const auto round = [&](const Variable& v) {
+    if (!v.defined() || v.array().dtype != DType::kF32) return v;
+    if (!v.array().constant) return apply(off.value->round(), {v});
+    Lowered& l = lowered_[v.slot_.get()];
+    if (!l.rounded.defined()) {
+      l = {v, apply(off.value->round(), {v})};
+      l.rounded.array_.constant = true;  // nobody can change it in place
+    }
+    return l.rounded;
+  };
+  std::vector<Variable> rounded, results;
+  for (const Variable& v : inputs) rounded.push_back(round(v));
+  for (const Variable& v : apply(op, rounded, outputs)) results.push_back(round(v));
   return results;
 }
 

@@ -2,11 +2,16 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "libtrain/autograd/eager.h"
 
 namespace train {
+
+namespace amp {
+class Autocast;
+}
 
 /// A value that a gradient may flow to. A handle: copies share value and gradient.
 class Variable {
@@ -65,6 +70,8 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
 
   Eager& eager() { return eager_; }
+  /// Mixed precision for the ops applied from now on; null ends it. Outlives the tape.
+  void set_autocast(const amp::Autocast* autocast) { autocast_ = autocast; }
   /// Runs the op; records it when an input requires a gradient. Throws ShapeError naming the op,
   /// and Error when a gradient is required and the op has none.
   Variable apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs);
@@ -94,11 +101,18 @@ class Tape {
     std::vector<Saved> inputs, outputs;
   };
   static Saved save(const Variable& v, bool contents);
+  std::vector<Variable> apply_lowered(const std::shared_ptr<const Op>& op,
+                                      std::span<const Variable> inputs, size_t outputs);
   void accumulate(Variable::Slot& slot, Array grad);
 
   Eager& eager_;
   bool record_;
   std::vector<Node> nodes_;
+  const amp::Autocast* autocast_ = nullptr;
+  struct Lowered {
+    Variable weight, rounded;  // the weight, so that its slot's address stays its own
+  };
+  std::unordered_map<const Variable::Slot*, Lowered> lowered_;  // weights, rounded once per tape
 };
 
 }  // namespace train
