@@ -26,7 +26,7 @@ enum class Background { kColour, kAutomatic };
 struct DecodeOptions {
   bool exif_orientation = true;  // turn and mirror as the file's orientation tag asks
   double dpi = 200;              // resolution at which PDF pages are rendered
-  Background background = Background::kColour;
+  Background background = Background::kAutomatic;
   Bgr background_colour = {255, 255, 255};
   int scale_denom = 1;  // JPEG only: 2, 4 or 8 decode at 1/2, 1/4 or 1/8 of the size, rounded up
   std::string pdf_password;  // user or owner password of encrypted PDFs

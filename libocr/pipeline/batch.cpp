@@ -271,7 +271,6 @@ DecodeOptions decode_options(const Options& o) {
   DecodeOptions d;
   d.exif_orientation = o.exif;
   d.dpi = o.dpi;
-  d.background = Background::kAutomatic;
   return d;
 }
 

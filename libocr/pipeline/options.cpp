@@ -324,6 +324,13 @@ void each(Self& s, Visit&& v) {
     s.rec_batch_num);
   v(S{"use_space_char", "Recognition", "BOOL", "the model's last class is the space", {}, {}},
     s.use_space_char);
+  v(S{"rec_right_to_left",
+      "Recognition",
+      "BOOL",
+      "text runs from right to left: true, false, or auto (a dictionary with arabic in its name)",
+      {"true", "false", "auto"},
+      {}},
+    s.rec_right_to_left);
   v(S{"rec_recover_spaces",
       "Recognition",
       "BOOL",

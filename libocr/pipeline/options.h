@@ -67,6 +67,7 @@ struct Options {
   Setting<int> rec_min_width{160};
   Setting<int> rec_batch_num{6};
   Setting<bool> use_space_char{true};
+  Setting<std::string> rec_right_to_left{std::string("auto")};
   Setting<bool> rec_recover_spaces{true};
   Setting<double> rec_space_prob{0.1};
   Setting<double> rec_space_gap{1.6};

@@ -9,6 +9,7 @@
 #include "libocr/geometry/mat.h"
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/reading_order.h"
+#include "libocr/text/rtl.h"
 #include "libocr/text/utf8.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/version.h"
@@ -46,6 +47,18 @@ struct Frame {
   }
 };
 
+// Words or characters from the order of the picture to that of reading.
+void read_from_the_right(std::vector<TextPart>& parts) {
+  std::vector<std::string> texts;
+  for (const TextPart& p : parts) texts.push_back(p.text);
+  std::vector<TextPart> out;
+  for (const size_t i : right_to_left_order(texts)) {
+    out.push_back(std::move(parts[i]));
+    out.back().text = reverse_right_to_left(texts[i]);
+  }
+  parts = std::move(out);
+}
+
 }  // namespace
 
 struct Pipeline::Impl {
@@ -67,6 +80,9 @@ struct Pipeline::Impl {
   void read_lines(const Frame& frame, const std::vector<Detection>& boxes, Scratch& scratch,
                   PageResult& result) const;
   std::vector<int> order(const std::vector<Detection>& boxes) const;
+  std::string text_of(const CtcLine& line) const {
+    return recognizer->right_to_left() ? reverse_right_to_left(line.text) : line.text;
+  }
   void add_parts(TextLine& line, const Recognizer::Item& item, const CropMapper& mapper,
                  const Frame* frame) const;
 };
@@ -256,6 +272,10 @@ void Pipeline::Impl::add_parts(TextLine& line, const Recognizer::Item& item,
   };
   line.words = convert(word_boxes(item.line, item.scale, item.height, mapper));
   line.chars = convert(char_boxes(item.line, item.scale, item.height, mapper));
+  if (recognizer->right_to_left()) {
+    read_from_the_right(line.words);
+    read_from_the_right(line.chars);
+  }
 }
 
 void Pipeline::Impl::read_lines(const Frame& frame, const std::vector<Detection>& boxes,
@@ -280,7 +300,7 @@ void Pipeline::Impl::read_lines(const Frame& frame, const std::vector<Detection>
     line.points = boxes[i].points;
     frame.to_page(line.points);
     line.det_score = boxes[i].score;
-    line.text = ctc.text;
+    line.text = text_of(ctc);
     line.score = ctc.score;
     line.vertical = reader.shape(i).turned;
     line.angle = reader.flipped[i] ? 180 : 0;
@@ -301,6 +321,10 @@ void Pipeline::Impl::read_page(const ImageView& page, Scratch& scratch, PageResu
         cat(found.cut_candidates, " places beyond det_max_candidates were not looked at"));
   std::vector<Detection> boxes;
   for (const int i : order(found.boxes)) boxes.push_back(std::move(found.boxes[i]));
+  for (const Detection& d : boxes) {
+    result.detected.push_back(d.points);
+    frame.to_page(result.detected.back());
+  }
   if (scratch.dump) scratch.dump->boxes(boxes);
   if (recognizer) return read_lines(frame, boxes, scratch, result);
   for (Detection& d : boxes) {
@@ -328,7 +352,7 @@ void Pipeline::Impl::read_crop(const ImageView& page, Scratch& scratch, PageResu
   } else {
     LineReader reader(options, *recognizer, line_classifier.get(), image, {shape}, scratch);
     reader.read();
-    line.text = reader.items[0].line.text;
+    line.text = text_of(reader.items[0].line);
     line.score = reader.items[0].line.score;
     line.angle = reader.flipped[0] ? 180 : 0;
     line.angle_score = reader.angles[0].score;

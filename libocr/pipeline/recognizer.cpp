@@ -2,6 +2,7 @@
 #include <map>
 
 #include "libocr/pipeline/stages.h"
+#include "libocr/text/rtl.h"
 #include "libtrain/core/error.h"
 #include "libtrain/graph/passes.h"
 
@@ -72,6 +73,9 @@ Recognizer::Recognizer(Model model, const Options& options, std::vector<std::str
     model_.compile();
     dictionary_ = make_dictionary(model_, options, std::move(yml_characters), measured_classes());
   }
+  const std::string& direction = options.rec_right_to_left;
+  right_to_left_ = direction == "true" ||
+                   (direction == "auto" && is_right_to_left_dictionary(dictionary_->name()));
 }
 
 // A model that does not declare its classes shows them when it runs.

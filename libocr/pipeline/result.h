@@ -38,7 +38,8 @@ struct PageResult {
   double rotation_score = 0;
   int tiles = 1;  // pieces that detection looked at
   double seconds = 0;
-  std::vector<TextLine> lines;  // in reading order
+  std::vector<TextLine> lines;    // in reading order
+  std::vector<Polygon> detected;  // all that the detector found, also where no line was kept
   std::vector<std::string> warnings;
 };
 

@@ -102,6 +102,8 @@ class Recognizer {
                  const std::function<cv::Mat(int)>& crop) const;
   const Model& model() const { return model_; }
   const Dictionary& dictionary() const { return *dictionary_; }
+  /// Whether lines have to be turned round from the order of the picture to that of reading.
+  bool right_to_left() const { return right_to_left_; }
 
  private:
   int64_t measured_classes() const;
@@ -116,6 +118,7 @@ class Recognizer {
   RecognitionResizeOptions resize_;
   SpaceRecovery spaces_;
   int batch_;
+  bool right_to_left_ = false;
   bool reduced_ = false;  // the net gives [n, steps, 3]: class, probability, that of the space
 };
 

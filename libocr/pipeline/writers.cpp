@@ -151,8 +151,8 @@ Json paddle3_json(const DocumentResult& document, const PageResult& page, const 
   }
   j["dt_polys"] = j["rec_polys"] = j["rec_texts"] = j["rec_scores"] = j["rec_boxes"] =
       j["textline_orientation_angles"] = Json::array();
+  for (const Polygon& p : page.detected) j["dt_polys"].push_back(whole_points(p));
   for (const TextLine& line : page.lines) {
-    j["dt_polys"].push_back(whole_points(line.points));
     j["rec_polys"].push_back(whole_points(line.points));
     j["rec_texts"].push_back(line.text);
     j["rec_scores"].push_back(rounded(line.score));

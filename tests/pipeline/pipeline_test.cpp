@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <opencv2/core/utility.hpp>
 #include <thread>
 
 #include "libocr/image/encode.h"
@@ -125,6 +127,38 @@ TEST(Pipeline, VeryLongLinesAreReadInPieces) {
   ASSERT_EQ(r.lines.size(), 1u);
   EXPECT_EQ(r.lines[0].text, row);
   EXPECT_EQ(r.lines[0].chars.size(), row.size());
+}
+
+TEST(Pipeline, ArabicDictionariesReadFromTheRight) {
+  const std::string path = ::testing::TempDir() + "arabic_colours.txt";
+  std::ofstream(path) << "\u05d0\n\u05d1\n\u05d2\nK\n";  // alef, bet, gimel for R, G, B
+  Options o = settings();
+  set_option(o, "rec_char_dict_path", path, Source::kFlag);
+  const Image image = page({"RGKKB"});
+  const PageResult r = Pipeline::open(o)->run(image.view());
+  ASSERT_EQ(text_of(r), "\u05d2KK\u05d1\u05d0\n");
+  ASSERT_EQ(r.lines[0].chars.size(), 5u);
+  EXPECT_EQ(r.lines[0].chars[0].text, "\u05d2");  // the first in reading is the rightmost
+  EXPECT_GT(r.lines[0].chars[0].box[0].x, r.lines[0].chars[4].box[0].x);
+  EXPECT_LT(r.lines[0].chars[1].box[0].x, r.lines[0].chars[2].box[0].x);  // Latin letters stay
+  ASSERT_EQ(r.lines[0].words.size(), 1u);
+  EXPECT_EQ(r.lines[0].words[0].text, "\u05d2KK\u05d1\u05d0");
+  set_option(o, "rec_right_to_left", "false", Source::kFlag);
+  EXPECT_EQ(text_of(Pipeline::open(o)->run(image.view())), "\u05d0\u05d1KK\u05d2\n");
+}
+
+TEST(Pipeline, KeepsWhatWasDetectedWhereTheTextIsDropped) {
+  Options o = settings();
+  set_option(o, "drop_score", "1", Source::kFlag);
+  const PageResult r = Pipeline::open(o)->run(page({"RGB", "KK"}).view());
+  EXPECT_TRUE(r.lines.empty());
+  EXPECT_EQ(r.detected.size(), 2u);
+}
+
+TEST(Pipeline, OpenCvStartsNoThreadsOfItsOwn) {
+  cv::setNumThreads(4);
+  Pipeline::open(settings());
+  EXPECT_EQ(cv::getNumThreads(), 1);
 }
 
 TEST(Pipeline, RefusesImagesWithoutPixels) {

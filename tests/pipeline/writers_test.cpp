@@ -108,11 +108,17 @@ TEST(Writers, JsonLinesHoldsAPagePerLine) {
 }
 
 TEST(Writers, Paddle3HasItsFieldNames) {
-  const auto j = nlohmann::json::parse(write_document(example(), run(), Format::kPaddle3, "k"));
+  DocumentResult d = example();
+  d.pages[0].detected = {d.pages[0].lines[0].points,
+                         {{50, 2}, {60, 2}, {60, 12}, {50, 12}},  // a box whose text was not kept
+                         d.pages[0].lines[1].points};
+  const auto j = nlohmann::json::parse(write_document(d, run(), Format::kPaddle3, "k"));
   EXPECT_EQ(j["input_path"], "in/page.png");
   EXPECT_EQ(j["rec_texts"][1], "茶");
   EXPECT_EQ(j["rec_boxes"][0], (nlohmann::json{1, 2, 41, 12}));
-  EXPECT_EQ(j["dt_polys"].size(), 2u);
+  EXPECT_EQ(j["rec_polys"].size(), 2u);
+  ASSERT_EQ(j["dt_polys"].size(), 3u);
+  EXPECT_EQ(j["dt_polys"][1][2], (nlohmann::json{60, 12}));
 }
 
 TEST(Writers, PagesOfSeveralHaveKeysOfTheirOwn) {

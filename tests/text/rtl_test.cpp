@@ -16,7 +16,16 @@ TEST(RightToLeft, ReversesButKeepsRuns) {
 
 TEST(RightToLeft, ByNameOfTheDictionary) {
   EXPECT_TRUE(is_right_to_left_dictionary("dict/arabic_dict.txt"));
+  EXPECT_TRUE(is_right_to_left_dictionary("arabic_PP-OCRv5_mobile_rec/inference.yml"));
+  EXPECT_TRUE(is_right_to_left_dictionary("/models/arabic_rec/dict.txt"));
+  EXPECT_FALSE(is_right_to_left_dictionary("/home/a/arabic/models/rec/dict.txt"));
   EXPECT_FALSE(is_right_to_left_dictionary("ppocrv5_dict.txt"));
+}
+
+TEST(RightToLeft, OrdersPartsAsTheTextIsOrdered) {
+  const std::vector<std::string> words{"אב", "Tel", "12.5", "גד", "", "ה"};
+  EXPECT_EQ(right_to_left_order(words), (std::vector<size_t>{5, 4, 3, 1, 2, 0}));
+  EXPECT_TRUE(right_to_left_order({}).empty());
 }
 
 }  // namespace
