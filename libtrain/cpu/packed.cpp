@@ -33,6 +33,21 @@ size_t packed_floats(const KernelTable& t, int64_t k, int64_t n) {
 
 }  // namespace
 
+std::vector<Panel> panels_of(const KernelTable& t, int64_t k, int64_t n) {
+  std::vector<Panel> panels;
+  Panel p{};
+  for (const int nr : panel_widths(t, (n + t.width - 1) / t.width)) {
+    const int64_t lanes = int64_t{nr} * t.width;
+    p.nr = nr;
+    p.width = std::min(lanes, n - p.n0);
+    panels.push_back(p);
+    p.n0 += p.width;
+    p.w_off += k * lanes;
+    p.b_off += lanes;
+  }
+  return panels;
+}
+
 PackedWeights::PackedWeights(const KernelTable& t, const float* b, int64_t row_stride,
                              int64_t col_stride, int64_t k_, int64_t n_, const float* bias_in)
     : table(&t),
@@ -44,19 +59,11 @@ PackedWeights::PackedWeights(const KernelTable& t, const float* b, int64_t row_s
   std::memset(bias.data(), 0, bias.bytes());
   if (bias_in) std::memcpy(bias.data(), bias_in, static_cast<size_t>(n) * sizeof(float));
   float* out = static_cast<float*>(w.data());
-  Panel p{};
-  for (const int nr : panel_widths(t, (n + t.width - 1) / t.width)) {
-    const int64_t lanes = int64_t{nr} * t.width;
-    p.nr = nr;
-    p.width = std::min(lanes, n - p.n0);
-    panels.push_back(p);
+  panels = panels_of(t, k, n);
+  for (const Panel& p : panels)
     for (int64_t i = 0; i < k; ++i)
       for (int64_t j = 0; j < p.width; ++j)
-        out[p.w_off + i * lanes + j] = b[i * row_stride + (p.n0 + j) * col_stride];
-    p.n0 += p.width;
-    p.w_off += k * lanes;
-    p.b_off += lanes;
-  }
+        out[p.w_off + i * p.nr * t.width + j] = b[i * row_stride + (p.n0 + j) * col_stride];
 }
 
 EpilogueArgs epilogue_args(const Epilogue& e, bool has_residual) {

@@ -14,6 +14,9 @@ const KernelTable& table_of(Isa isa);
 /// The table of isa().
 const KernelTable& kernels();
 
+/// The panels of a [k, n] matrix.
+std::vector<Panel> panels_of(const KernelTable& table, int64_t k, int64_t n);
+
 /// A [k, n] matrix and its bias in panels of whole vectors.
 struct PackedWeights {
   const KernelTable* table;

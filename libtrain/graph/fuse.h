@@ -21,5 +21,10 @@ bool fuse_into_matmuls(Graph& graph);
 /// The addition of a tensor of equal shape into the convolution or resize that makes the other
 /// operand.
 void fuse_residuals(Graph& graph);
+/// The global average of a widening 1x1 convolution becomes the convolution of its input's average.
+void commute_pools(Graph& graph);
+/// Convolutions over enlarged, gated, summed or joined maps become PyramidConv where that computes
+/// less.
+void fuse_pyramids(Graph& graph);
 
 }  // namespace train

@@ -26,10 +26,11 @@ struct NetOptions {
   int64_t max_arena_bytes = int64_t{1} << 36;  // a shape whose plan needs more is refused
 };
 
-/// What one step took, summed over runs.
+/// What one step took, summed over runs; `best`: its fastest run, which other load disturbs least.
+/// Processor time where one thread computes, else wall time.
 struct StepProfile {
   std::string node, op, shape;
-  double seconds = 0, flops = 0, bytes = 0;
+  double seconds = 0, best = 0, flops = 0, bytes = 0;
   int64_t runs = 0;
 };
 

@@ -82,6 +82,8 @@ void optimize(Graph& graph) {
   fuse_residuals(graph);
   while (fuse_into_convs(graph)) {  // an activation after a residual
   }
+  commute_pools(graph);
+  fuse_pyramids(graph);
 }
 
 bool keep_best_class(Graph& graph, size_t output, int64_t extra_class) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Nets against ONNX Runtime and OpenVINO (forced to fp32): alternating processes, equal threads, medians of the rounds.
 
-usage: nets.py OCR MODELS_DIR [--threads 1,2] [--rounds 5] [--seconds 1.5] [--quick]
+usage: nets.py OCR MODELS_DIR [--threads 1,2] [--rounds 5] [--seconds 1.5] [--quick] [--cpu-time]
 Prints the CPU, the probed peak and bandwidth, a Markdown table (ms, and the peers' time / ours), and the geometric means."""
 import argparse
 import json
@@ -18,6 +18,9 @@ ap.add_argument("--threads", default="1,2")
 ap.add_argument("--rounds", type=int, default=5)
 ap.add_argument("--seconds", type=float, default=1.5)
 ap.add_argument("--quick", action="store_true", help="the first shape of each model only")
+ap.add_argument("--cpu-time", action="store_true",
+                help="compare processor time (1 thread only): on a busy machine, waiting for a core is nobody's merit")
+ap.add_argument("--only", default="", help="models whose name contains this")
 a = ap.parse_args()
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -55,14 +58,14 @@ header = False
 for threads in map(int, a.threads.split(",")):
     for name, file, shapes in MODELS:
         model = os.path.join(a.models, file)
-        if not os.path.exists(model):
+        if not os.path.exists(model) or a.only not in name:
             continue
         for shape in shapes[:1] if a.quick else shapes:
             times = {"ours": [], "ort": [], "openvino": []}
             for _ in range(a.rounds):
                 for runner in times:
                     result = measure(runner, model, shape, threads)
-                    times[runner].append(result["median_ms"])
+                    times[runner].append(result["cpu_ms" if a.cpu_time and threads == 1 else "median_ms"])
                     if runner == "ours" and not header:
                         header = True
                         print(f"peak {result['peak_gflops']:.0f} GFLOP/s, read {result['bandwidth_gbs']:.0f} GB/s on one core, "

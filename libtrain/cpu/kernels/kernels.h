@@ -132,6 +132,9 @@ struct KernelTable {
   void (*depthwise)(const DepthwiseArgs&, int64_t r0, int64_t r1);
   void (*pool)(const PoolArgs&, int64_t r0, int64_t r1);
   void (*resize)(const ResizeArgs&, int64_t r0, int64_t r1);
+  /// y[o, :] = x[index[o], :], or += with `add`; o in [0, w), c channels.
+  void (*gather_add)(const float* x, int64_t ldx, const int32_t* index, bool add, float* y,
+                     int64_t ldy, int64_t w, int64_t c);
 
   void (*unary)(const Activation&, const float* x, int64_t ldx, float* y, int64_t ldy, int64_t rows,
                 int64_t cols);

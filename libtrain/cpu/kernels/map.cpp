@@ -129,6 +129,22 @@ void resize(const ResizeArgs& a, int64_t r0, int64_t r1) {
   }
 }
 
+void gather_add(const float* x, int64_t ldx, const int32_t* index, bool add_to, float* y,
+                int64_t ldy, int64_t w, int64_t c) {
+  const int64_t whole = c / W * W;
+  for (int64_t o = 0; o < w; ++o, y += ldy) {
+    const float* from = x + index[o] * ldx;
+    for (int64_t i = 0; i < whole; i += W) {
+      const V v = load(from + i);
+      store(y + i, add_to ? add(load(y + i), v) : v);
+    }
+    if (whole < c) {
+      const V v = load_n(from + whole, c - whole);
+      store_n(y + whole, add_to ? add(load_n(y + whole, c - whole), v) : v, c - whole);
+    }
+  }
+}
+
 void transpose2d(const float* x, int64_t ldx, float* y, int64_t ldy, int64_t rows, int64_t cols) {
   constexpr int64_t kBlock = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += kBlock)

@@ -17,6 +17,7 @@ constinit const KernelTable kTable = {
     .depthwise = depthwise,
     .pool = pool,
     .resize = resize,
+    .gather_add = gather_add,
     .unary = unary,
     .binary = binary,
     .affine = affine,

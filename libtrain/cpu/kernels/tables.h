@@ -10,6 +10,8 @@ int64_t conv_scratch(const ConvArgs& a);
 void depthwise(const DepthwiseArgs& a, int64_t r0, int64_t r1);
 void pool(const PoolArgs& a, int64_t r0, int64_t r1);
 void resize(const ResizeArgs& a, int64_t r0, int64_t r1);
+void gather_add(const float* x, int64_t ldx, const int32_t* index, bool add, float* y, int64_t ldy,
+                int64_t w, int64_t c);
 void unary(const Activation& act, const float* x, int64_t ldx, float* y, int64_t ldy, int64_t rows,
            int64_t cols);
 void binary(const BinaryArgs& a, int64_t r0, int64_t r1);
