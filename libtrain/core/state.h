@@ -17,9 +17,13 @@ class StateVisitor {
   virtual void value(std::string_view name, int64_t& v) = 0;
   virtual void value(std::string_view name, double& v) = 0;
   virtual void value(std::string_view name, std::string& v) = 0;
-  /// An undefined tensor is not saved. When loading, a defined one is filled in place and must have
-  /// the saved shape and dtype; an undefined one becomes what was saved, or stays as it is.
+  /// When loading, `t` is filled in place and must have the saved shape and dtype.
   virtual void tensor(std::string_view name, Tensor& t) = 0;
+  /// A tensor that may be undefined: then it is not saved, and what was not saved becomes
+  /// undefined.
+  virtual void maybe_tensor(std::string_view name, Tensor& t) = 0;
+  /// True when the visitor sets what it visits.
+  virtual bool loading() const = 0;
 
   /// Prefixes the names visited during its life: "optimizer" + "moment1" -> "optimizer.moment1".
   class Scope {

@@ -56,7 +56,7 @@ void Ema::swap() {
 void Ema::visit_state(StateVisitor& visitor) {
   visitor.value("updates", updates_);
   visitor.value("total", total_);
-  for (size_t i = 0; i < parameters_.size(); ++i) visitor.tensor(parameters_[i].name, averages_[i]);
+  for (size_t i = 0; i < parameters_.size(); ++i) visitor.maybe_tensor(parameters_[i].name, averages_[i]);
 }
 
 }  // namespace train::optim

@@ -90,7 +90,7 @@ void Optimizer::visit_state(StateVisitor& visitor) {
   for (size_t i = 0; i < items_.size(); ++i) {
     visitor.value("steps." + parameters_[i].name, items_[i].steps);
     for (size_t s = 0; s < slot_names_.size(); ++s)
-      visitor.tensor(slot_names_[s] + "." + parameters_[i].name, items_[i].slots[s]);
+      visitor.maybe_tensor(slot_names_[s] + "." + parameters_[i].name, items_[i].slots[s]);
   }
 }
 
