@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -76,6 +77,15 @@ class Eager {
   /// The op's gradient, made once. Throws Error when the op has none.
   std::shared_ptr<const Gradient> gradient(const std::shared_ptr<const Op>& op);
 
+  /// An object that calls without an owner share, e.g. a reshape's op with its shape: made by
+  /// `make()` (a shared_ptr<const T>) for a key not seen before, and kept.
+  template <class T, class Make>
+  std::shared_ptr<const T> shared(const std::string& key, Make&& make) {
+    std::shared_ptr<const void>& object = shared_[key];
+    if (!object) object = make();
+    return std::static_pointer_cast<const T>(object);
+  }
+
   Stats stats() const;
 
  private:
@@ -90,6 +100,7 @@ class Eager {
   std::list<OpState> states_;  // most recently used first
   std::unordered_map<const Op*, std::list<OpState>::iterator> index_;
   std::shared_ptr<Storage> workspace_;
+  std::unordered_map<std::string, std::shared_ptr<const void>> shared_;
   Stats made_;
 };
 

@@ -1,8 +1,10 @@
-// Gradient of MatMul by a matrix: x [..., K] times w [K, N] (or [N, K] with trans_b), plus bias.
+// Gradient of MatMul: x [..., K] times w [K, N] (or [N, K] with trans_b) plus bias, or batches of
+// products of two activations.
 #include "libtrain/autograd/gradient.h"
 #include "libtrain/autograd/sums.h"
 #include "libtrain/autograd/weight_gemm.h"
 #include "libtrain/ops/common.h"
+#include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
 
 namespace train {
@@ -36,32 +38,64 @@ class MatMulWeightGradOp final : public Op {
   bool trans_b_;
 };
 
+// y = alpha a op(b). By a matrix: with its bias. Of two activations (attention): batches, which a
+// broadcast may have repeated.
 class MatMulGradient final : public Gradient {
  public:
   explicit MatMulGradient(const MatMulOp& op)
       : Gradient({.inputs = 0b11}),
-        input_grad_(std::make_shared<MatMulOp>(!op.trans_b)),
+        trans_b_(op.trans_b),
+        alpha_(op.alpha),
+        input_grad_(std::make_shared<MatMulOp>(!op.trans_b, op.alpha)),
+        product_(std::make_shared<MatMulOp>(false, op.alpha)),
         weight_grad_(std::make_shared<MatMulWeightGradOp>(op.trans_b)),
-        bias_grad_(std::make_shared<ChannelSumOp>()) {}
+        bias_grad_(std::make_shared<ChannelSumOp>()),
+        sum_to_(std::make_shared<SumToOp>()) {}
 
   void run(GradContext& c) const override {
-    if (c.input(1).shape.rank() != 2 || c.input(0).shape.rank() < 2)
-      throw ShapeError("MatMul has a gradient for a matrix as its second operand only");
     const Array& dy = c.grad();
+    const int ra = c.input(0).shape.rank(), rb = c.input(1).shape.rank();
+    if (ra < 2 || rb < 2) throw ShapeError("MatMul has a gradient for operands of rank 2 or more");
+    if (rb > 2 || alpha_ != 1) return run_batched(c);
     if (c.needs(0)) c.set(0, c.eager().run(input_grad_, {dy, c.input(1)}));
     if (c.needs(1)) c.set(1, c.eager().run(weight_grad_, {c.input(0), dy}));
     if (c.needs(2)) c.set(2, c.eager().run(bias_grad_, {dy}));
   }
 
  private:
-  std::shared_ptr<const Op> input_grad_, weight_grad_, bias_grad_;
+  Array transposed(Eager& eager, const Array& a) const {
+    const int rank = a.shape.rank();
+    const auto op = eager.shared<Op>(cat("swap last two of ", rank), [rank] {
+      std::vector<int64_t> perm;
+      for (int i = 0; i < rank; ++i) perm.push_back(i);
+      std::swap(perm[rank - 1], perm[rank - 2]);
+      return std::make_shared<TransposeOp>(perm);
+    });
+    return eager.run(op, {a});
+  }
+  void set(GradContext& c, size_t i, const Array& d) const {
+    const Array& x = c.input(i);
+    c.set(i, x.shape == d.shape ? d : c.eager().run(sum_to_, {d, x.without_data()}));
+  }
+  void run_batched(GradContext& c) const {
+    const Array& dy = c.grad();
+    if (c.needs(0)) set(c, 0, c.eager().run(input_grad_, {dy, c.input(1)}));
+    if (!c.needs(1)) return;
+    // db = a^T dy, or dy^T a where b is stored transposed.
+    const Array left = transposed(c.eager(), trans_b_ ? dy : c.input(0));
+    set(c, 1, c.eager().run(product_, {left, trans_b_ ? c.input(0) : dy}));
+  }
+
+  bool trans_b_;
+  float alpha_;
+  std::shared_ptr<const Op> input_grad_, product_, weight_grad_, bias_grad_, sum_to_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Gradient> matmul_gradient(const Op& op) {
   const auto& matmul = dynamic_cast<const MatMulOp&>(op);
-  if (matmul.alpha != 1 || matmul.epilogue.act.kind != cpu::Act::kNone ||
+  if (matmul.epilogue.act.kind != cpu::Act::kNone ||
       matmul.epilogue.residual != cpu::Residual::kNone || matmul.epilogue.post_scale != 1 ||
       matmul.epilogue.post_bias != 0)
     throw Error("a fused MatMul has no gradient; train on the graph before fusion");

@@ -9,13 +9,36 @@ struct Row {
 };
 constexpr Row kGradients[] = {
     {"Conv", conv_gradient},
+    {"ConvTranspose", conv_transpose_gradient},
     {"MatMul", matmul_gradient},
-    {"Relu", relu_gradient},
     {"Add", add_gradient},
+    {"Sub", sub_gradient},
+    {"Mul", mul_gradient},
+    {"Div", div_gradient},
     {"MaxPool", max_pool_gradient},
+    {"AveragePool", average_pool_gradient},
     {"GlobalAveragePool", global_average_pool_gradient},
+    {"GlobalMaxPool", global_max_pool_gradient},
+    {"Identity", reshape_gradient},
     {"Reshape", reshape_gradient},
     {"Flatten", reshape_gradient},
+    {"Squeeze", reshape_gradient},
+    {"Unsqueeze", reshape_gradient},
+    {"Transpose", transpose_gradient},
+    {"Concat", concat_gradient},
+    {"Slice", slice_gradient},
+    {"Pad", pad_gradient},
+    {"Embedding", embedding_gradient},
+    {"ReduceSum", reduce_gradient},
+    {"ReduceMean", reduce_gradient},
+    {"Softmax", softmax_gradient},
+    {"LogSoftmax", softmax_gradient},
+    {"LayerNormalization", layer_norm_gradient},
+    {"BatchNormalization", batch_norm_gradient},
+    {"BatchNormTrain", batch_norm_train_gradient},
+    {"Resize", resize_gradient},
+    {"Dropout", dropout_gradient},
+    {"DropPath", dropout_gradient},
     {"SoftmaxCrossEntropy", softmax_cross_entropy_gradient},
     {"Round16", round16_gradient},
 };
@@ -25,6 +48,7 @@ constexpr Row kGradients[] = {
 std::shared_ptr<const Gradient> make_gradient(const Op& op) {
   for (const Row& row : kGradients)
     if (row.op == op.type()) return row.make(op);
+  if (auto unary = unary_gradient(op)) return unary;
   throw Error(cat("the op ", op.type(), " has no gradient; freeze what lies before it"));
 }
 

@@ -18,6 +18,7 @@ class GradContext {
   /// Error when the contents were changed in place since.
   const Array& input(size_t i) const { return checked(node_.inputs[i], "input", i); }
   const Array& output(size_t i) const { return checked(node_.outputs[i], "output", i); }
+  size_t inputs() const { return node_.inputs.size(); }
   /// True when input `i` is there and a gradient must flow to it.
   bool needs(size_t i) const;
   /// Hands over d loss / d input i, of the input's shape, in any layout.
@@ -52,13 +53,32 @@ std::shared_ptr<const Gradient> make_gradient(const Op& op);
 
 // One maker per grad_x.cpp; gradient.cpp has the table from operator names to these.
 std::shared_ptr<const Gradient> conv_gradient(const Op& op);
+std::shared_ptr<const Gradient> conv_transpose_gradient(const Op& op);
 std::shared_ptr<const Gradient> matmul_gradient(const Op& op);
-std::shared_ptr<const Gradient> relu_gradient(const Op& op);
 std::shared_ptr<const Gradient> add_gradient(const Op& op);
+std::shared_ptr<const Gradient> sub_gradient(const Op& op);
+std::shared_ptr<const Gradient> mul_gradient(const Op& op);
+std::shared_ptr<const Gradient> div_gradient(const Op& op);
 std::shared_ptr<const Gradient> max_pool_gradient(const Op& op);
+std::shared_ptr<const Gradient> average_pool_gradient(const Op& op);
 std::shared_ptr<const Gradient> global_average_pool_gradient(const Op& op);
+std::shared_ptr<const Gradient> global_max_pool_gradient(const Op& op);
 std::shared_ptr<const Gradient> reshape_gradient(const Op& op);
+std::shared_ptr<const Gradient> transpose_gradient(const Op& op);
+std::shared_ptr<const Gradient> concat_gradient(const Op& op);
+std::shared_ptr<const Gradient> slice_gradient(const Op& op);
+std::shared_ptr<const Gradient> pad_gradient(const Op& op);
+std::shared_ptr<const Gradient> embedding_gradient(const Op& op);
+std::shared_ptr<const Gradient> reduce_gradient(const Op& op);
+std::shared_ptr<const Gradient> softmax_gradient(const Op& op);
+std::shared_ptr<const Gradient> layer_norm_gradient(const Op& op);
+std::shared_ptr<const Gradient> batch_norm_gradient(const Op& op);
+std::shared_ptr<const Gradient> batch_norm_train_gradient(const Op& op);
+std::shared_ptr<const Gradient> resize_gradient(const Op& op);
+std::shared_ptr<const Gradient> dropout_gradient(const Op& op);
 std::shared_ptr<const Gradient> softmax_cross_entropy_gradient(const Op& op);
 std::shared_ptr<const Gradient> round16_gradient(const Op& op);  // amp/autocast.cpp
+/// Null where the function has no derivative here.
+std::shared_ptr<const Gradient> unary_gradient(const Op& op);
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// Sums that the gradients of broadcast operands need (biases, added vectors), as ops.
+// Sums that the gradients of broadcast operands need (biases, gates, added vectors), as ops.
 #pragma once
 #include "libtrain/ops/op.h"
 
@@ -20,6 +20,17 @@ class SumToOp final : public Op {
  public:
   std::string_view type() const override { return "SumTo"; }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
+  LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
+};
+
+/// SumTo of a product that is not written down: inputs a, b of one shape, and a third whose shape
+/// alone is read.
+class DotToOp final : public Op {
+ public:
+  std::string_view type() const override { return "DotTo"; }
+  void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
+  LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 };
 

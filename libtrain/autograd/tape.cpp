@@ -42,6 +42,11 @@ Tensor& Variable::writable_grad() {
 
 Tape::~Tape() = default;
 
+Variable Tape::random_key() {
+  return Variable::input(Tensor::from<int64_t>(
+      {2}, {static_cast<int64_t>(seed_), static_cast<int64_t>(next_stream_++)}));
+}
+
 Variable Tape::apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs) {
   return apply(op, std::span(inputs.begin(), inputs.size()), 1)[0];
 }

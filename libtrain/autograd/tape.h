@@ -63,8 +63,10 @@ class Variable {
 /// fixes the order in which gradients are added, and empties the tape.
 class Tape {
  public:
-  /// With `record` false the tape only computes (evaluation).
-  explicit Tape(Eager& eager, bool record = true) : eager_(eager), record_(record) {}
+  /// With `record` false the tape only computes (evaluation). `seed` is all that dropout and the
+  /// like draw from: give every step (and every rank) its own.
+  explicit Tape(Eager& eager, bool record = true, uint64_t seed = 0)
+      : eager_(eager), record_(record), seed_(seed) {}
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -72,6 +74,8 @@ class Tape {
   Eager& eager() { return eager_; }
   /// Mixed precision for the ops applied from now on; null ends it. Outlives the tape.
   void set_autocast(const amp::Autocast* autocast) { autocast_ = autocast; }
+  /// i64 [2], the seed and a stream that no other call on this tape got: an op's random numbers.
+  Variable random_key();
   /// Runs the op; records it when an input requires a gradient. Throws ShapeError naming the op,
   /// and Error when a gradient is required and the op has none.
   Variable apply(const std::shared_ptr<const Op>& op, std::initializer_list<Variable> inputs);
@@ -107,6 +111,7 @@ class Tape {
 
   Eager& eager_;
   bool record_;
+  uint64_t seed_ = 0, next_stream_ = 0;
   std::vector<Node> nodes_;
   const amp::Autocast* autocast_ = nullptr;
   struct Lowered {

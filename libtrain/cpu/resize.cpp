@@ -9,10 +9,6 @@
 namespace train::cpu {
 namespace {
 
-int taps_of(ResizeMode m) {
-  return m == ResizeMode::kNearest ? 1 : m == ResizeMode::kLinear ? 2 : 4;
-}
-
 // Input coordinate of output position o. In f32, as the reference runtimes compute it: nearest
 // depends on its rounding.
 float source(const ResizeDesc& d, int64_t o, int64_t in, int64_t out, float scale) {
@@ -56,9 +52,22 @@ void cubic_weights(float t, float a, float* w) {
   w[3] = ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a;
 }
 
-// Fills index[out][taps] and weight[out][taps] of one axis.
-void axis_tables(const ResizeDesc& d, int64_t in, int64_t out, double scale, int32_t* index,
-                 float* weight) {
+// True where index is i / factor with factor = out / in whole.
+bool repeats(const int32_t* index, int64_t in, int64_t out) {
+  if (out % in) return false;
+  for (int64_t i = 0; i < out; ++i)
+    if (index[i] != i / (out / in)) return false;
+  return true;
+}
+
+}  // namespace
+
+int resize_taps(ResizeMode m) {
+  return m == ResizeMode::kNearest ? 1 : m == ResizeMode::kLinear ? 2 : 4;
+}
+
+void resize_tables(const ResizeDesc& d, int64_t in, int64_t out, double scale, int32_t* index,
+                   float* weight) {
   const float s =
       static_cast<float>(scale > 0 ? scale : static_cast<double>(out) / static_cast<double>(in));
   const auto clamp = [in](int64_t i) {
@@ -90,31 +99,21 @@ void axis_tables(const ResizeDesc& d, int64_t in, int64_t out, double scale, int
   }
 }
 
-// True where index is i / factor with factor = out / in whole.
-bool repeats(const int32_t* index, int64_t in, int64_t out) {
-  if (out % in) return false;
-  for (int64_t i = 0; i < out; ++i)
-    if (index[i] != i / (out / in)) return false;
-  return true;
-}
-
-}  // namespace
-
 size_t resize_workspace_bytes(const ResizeDesc& d, int64_t oh, int64_t ow) {
-  return align64(static_cast<size_t>((oh + ow) * taps_of(d.mode)) * 8);
+  return align64(static_cast<size_t>((oh + ow) * resize_taps(d.mode)) * 8);
 }
 
 void resize(const ResizeDesc& d, const float* x, int64_t ldx, int64_t n, int64_t h, int64_t w,
             int64_t c, float* y, int64_t ldy, int64_t oh, int64_t ow, const float* res, int64_t ldr,
             void* workspace) {
   if (h <= 0 || w <= 0) throw ShapeError("cannot resize an empty image");
-  const int taps = taps_of(d.mode);
+  const int taps = resize_taps(d.mode);
   int32_t* iy = static_cast<int32_t*>(workspace);
   int32_t* ix = iy + oh * taps;
   float* wy = reinterpret_cast<float*>(ix + ow * taps);
   float* wx = wy + oh * taps;
-  axis_tables(d, h, oh, d.scale_h, iy, wy);
-  axis_tables(d, w, ow, d.scale_w, ix, wx);
+  resize_tables(d, h, oh, d.scale_h, iy, wy);
+  resize_tables(d, w, ow, d.scale_w, ix, wx);
   ResizeArgs a{};
   a.x = x, a.ldx = ldx, a.h = h, a.w = w, a.c = c;
   a.y = y, a.ldy = ldy, a.oh = oh, a.ow = ow, a.res = res, a.ldr = ldr;

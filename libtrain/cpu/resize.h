@@ -25,6 +25,14 @@ struct ResizeDesc {
   double scale_h = 0, scale_w = 0;
 };
 
+/// Input samples behind one output sample of an axis.
+int resize_taps(ResizeMode mode);
+/// index[o * taps + t], weight[o * taps + t]: which inputs of an axis of `in` samples make output o
+/// < out, and how much of each (nearest leaves the weights alone: they are 1). `scale` as in
+/// ResizeDesc.
+void resize_tables(const ResizeDesc& desc, int64_t in, int64_t out, double scale, int32_t* index,
+                   float* weight);
+
 size_t resize_workspace_bytes(const ResizeDesc& desc, int64_t oh, int64_t ow);
 /// x: [n, h, w, c], pixel stride ldx -> y: [n, oh, ow, c], pixel stride ldy, plus `res` (like y,
 /// pixel stride ldr) unless null: the upsample-and-add of a feature pyramid in one pass. y == res

@@ -1,6 +1,7 @@
-// Module: a piece of a model that owns named parameters and other modules.
+// Module: a piece of a model that owns named parameters, buffers and other modules.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,9 +11,17 @@
 namespace train::nn {
 
 /// How a parameter starts. kKaimingUniform: uniform in +-gain sqrt(3 / fan_in); kKaimingNormal:
-/// normal with deviation gain / sqrt(fan_in); kUniform: uniform in +-gain. (He et al. 2015.)
+/// normal with deviation gain / sqrt(fan_in); kUniform: uniform in +-gain; kNormal: normal with
+/// deviation gain; kTruncatedNormal: the same cut at two deviations. (He et al. 2015.)
 struct Init {
-  enum class Kind : uint8_t { kConstant, kUniform, kKaimingUniform, kKaimingNormal };
+  enum class Kind : uint8_t {
+    kConstant,
+    kUniform,
+    kKaimingUniform,
+    kKaimingNormal,
+    kNormal,
+    kTruncatedNormal
+  };
   Kind kind = Kind::kConstant;
   double gain = 0;  // the value itself for kConstant
   int64_t fan_in = 1;
@@ -26,6 +35,26 @@ struct Parameter {
   std::string name;  // "conv1.weight", as in PyTorch's state dict
   Variable variable;
   Init init;
+  float lr_multiplier = 1;
+  std::optional<float> weight_decay;  // in place of the optimiser's (PaddleOCR's fc_decay)
+  bool matrix = false;                // a product's [out, in], which Paddle stores as [in, out]
+};
+
+/// State that no gradient flows to: running statistics. A handle: copies share the value.
+struct Buffer {
+  std::string name;
+  Variable variable;
+};
+
+/// Whose names a state dict uses.
+enum class Naming : uint8_t { kTorch, kPaddle };
+
+/// One tensor of a state dict. `transposed`: the file holds it as [in, out] (Paddle's Linear).
+struct StateEntry {
+  std::string name;
+  Variable variable;
+  bool is_buffer = false;
+  bool transposed = false;
 };
 
 /// Members register themselves in the constructor, so a module stays where it is made.
@@ -37,18 +66,44 @@ class Module {
 
   /// Own parameters first, then the children's, in order of registration, with full names.
   std::vector<Parameter> parameters() const;
-  /// Sets every parameter to its start, a function of `seed` and its full name.
+  std::vector<Buffer> buffers() const;
+  /// Parameters and buffers, module by module. Torch: weight, bias, running_mean, running_var;
+  /// Paddle: weight, bias, _mean, _variance.
+  std::vector<StateEntry> state_dict(Naming naming = Naming::kTorch) const;
+  /// Sets every parameter to its start, a function of `seed` and its full name, and every buffer to
+  /// its own.
   void initialize(uint64_t seed);
+
+  /// Whether batch statistics, dropout and the like behave as in training (the start) or
+  /// evaluation; for this module and all below.
+  void train(bool on = true);
+  bool training() const { return training_; }
+  /// For the parameters of this module and all below: multiplies what they had.
+  void scale_learning_rate(float factor);
+  void set_weight_decay(float decay);
+  /// Freezes or unfreezes every parameter of this module and all below.
+  void set_requires_grad(bool on);
 
  protected:
   Module() = default;
   /// A parameter, unset until initialize().
-  Variable add_parameter(std::string name, const Shape& shape, const Init& init);
+  Variable add_parameter(std::string name, const Shape& shape, const Init& init,
+                         bool matrix = false);
+  /// A buffer that starts, and is reset by initialize(), as `value` everywhere.
+  Variable add_buffer(std::string name, const Shape& shape, float value);
   void add_module(std::string name, Module& child);
 
  private:
-  void collect(const std::string& prefix, std::vector<Parameter>& out) const;
+  struct OwnBuffer {
+    Buffer buffer;
+    float start;
+  };
+  template <class F>
+  void each_module(const std::string& prefix, F&& f) const;
+
+  bool training_ = true;
   std::vector<Parameter> own_;
+  std::vector<OwnBuffer> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
 };
 

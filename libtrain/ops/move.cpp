@@ -17,48 +17,6 @@ std::unique_ptr<Plan> copy_plan(StridedCopy copy, int64_t src_offset, size_t ele
   });
 }
 
-// [begin, begin + step, ...) of each axis, as Slice resolves it.
-struct Range {
-  int64_t begin = 0, step = 1, size = 0;
-};
-
-std::vector<Range> slice_ranges(Infos inputs) {
-  const Shape& x = inputs[0].shape;
-  const auto starts = constant_ints(inputs, 1, "Slice's starts");
-  const auto ends = constant_ints(inputs, 2, "Slice's ends");
-  std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
-  std::iota(axes.begin(), axes.end(), 0);
-  if (has_input(inputs, 3)) axes = constant_ints(inputs, 3, "Slice's axes");
-  if (has_input(inputs, 4)) steps = constant_ints(inputs, 4, "Slice's steps");
-  require(
-      ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
-      "Slice: starts, ends, axes and steps differ in length");
-  std::vector<Range> ranges(x.rank());
-  for (int i = 0; i < x.rank(); ++i) ranges[i] = {0, 1, x[i]};
-  for (size_t k = 0; k < starts.size(); ++k) {
-    const int a = x.axis(axes[k]);
-    const int64_t n = x[a], step = steps[k];
-    require(step != 0, "Slice: a step is 0");
-    require(step != std::numeric_limits<int64_t>::min(), "Slice: a step is out of range");
-    const auto wrap = [n](int64_t v) { return v < 0 ? v + n : v; };  // v >= INT64_MIN, n >= 0
-    Range& r = ranges[a];
-    r.step = step;
-    if (n == 0) {
-      r.size = 0;
-    } else if (step > 0) {
-      r.begin = std::clamp<int64_t>(wrap(starts[k]), 0, n);
-      const int64_t end = std::clamp<int64_t>(wrap(ends[k]), 0, n);
-      r.size = end > r.begin ? (end - r.begin - 1) / step + 1 : 0;
-    } else {
-      r.begin = std::clamp<int64_t>(wrap(starts[k]), 0, n - 1);
-      const int64_t end = std::clamp<int64_t>(wrap(ends[k]), -1, n - 1);
-      r.size = r.begin > end ? (r.begin - end - 1) / -step + 1 : 0;
-    }
-    if (r.size <= 1) r.step = 1;  // a huge step must not overflow the strides
-  }
-  return ranges;
-}
-
 std::vector<int64_t> split_sizes(Infos inputs, size_t outputs, int64_t axis) {
   const int64_t n = inputs[0].shape.dim(axis);
   if (has_input(inputs, 1)) {
@@ -81,6 +39,43 @@ std::vector<int64_t> split_sizes(Infos inputs, size_t outputs, int64_t axis) {
 }
 
 }  // namespace
+
+std::vector<SliceRange> slice_ranges(Infos inputs) {
+  const Shape& x = inputs[0].shape;
+  const auto starts = constant_ints(inputs, 1, "Slice's starts");
+  const auto ends = constant_ints(inputs, 2, "Slice's ends");
+  std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (has_input(inputs, 3)) axes = constant_ints(inputs, 3, "Slice's axes");
+  if (has_input(inputs, 4)) steps = constant_ints(inputs, 4, "Slice's steps");
+  require(
+      ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
+      "Slice: starts, ends, axes and steps differ in length");
+  std::vector<SliceRange> ranges(x.rank());
+  for (int i = 0; i < x.rank(); ++i) ranges[i] = {0, 1, x[i]};
+  for (size_t k = 0; k < starts.size(); ++k) {
+    const int a = x.axis(axes[k]);
+    const int64_t n = x[a], step = steps[k];
+    require(step != 0, "Slice: a step is 0");
+    require(step != std::numeric_limits<int64_t>::min(), "Slice: a step is out of range");
+    const auto wrap = [n](int64_t v) { return v < 0 ? v + n : v; };  // v >= INT64_MIN, n >= 0
+    SliceRange& r = ranges[a];
+    r.step = step;
+    if (n == 0) {
+      r.size = 0;
+    } else if (step > 0) {
+      r.begin = std::clamp<int64_t>(wrap(starts[k]), 0, n);
+      const int64_t end = std::clamp<int64_t>(wrap(ends[k]), 0, n);
+      r.size = end > r.begin ? (end - r.begin - 1) / step + 1 : 0;
+    } else {
+      r.begin = std::clamp<int64_t>(wrap(starts[k]), 0, n - 1);
+      const int64_t end = std::clamp<int64_t>(wrap(ends[k]), -1, n - 1);
+      r.size = r.begin > end ? (r.begin - end - 1) / -step + 1 : 0;
+    }
+    if (r.size <= 1) r.step = 1;  // a huge step must not overflow the strides
+  }
+  return ranges;
+}
 
 // ---- Transpose
 
@@ -236,7 +231,7 @@ std::unique_ptr<Plan> SplitOp::plan(Infos inputs, Infos outputs, PackCache&) con
 
 void SliceOp::infer(Infos inputs, std::span<ValueInfo> outputs) const {
   Shape y;
-  for (const Range& r : slice_ranges(inputs)) y.push_back(r.size);
+  for (const SliceRange& r : slice_ranges(inputs)) y.push_back(r.size);
   outputs[0] = ValueInfo(y, inputs[0].dtype);
 }
 

@@ -108,6 +108,13 @@ class SplitOp final : public Op {
   int64_t axis;
 };
 
+/// [begin, begin + step, ...) of one axis, as Slice resolves it.
+struct SliceRange {
+  int64_t begin = 0, step = 1, size = 0;
+};
+/// The range of every axis from Slice's inputs (of x the shape alone is read).
+std::vector<SliceRange> slice_ranges(Infos inputs);
+
 /// Slice. Inputs: x, starts, ends, axes (optional), steps (optional), all i32 or i64.
 class SliceOp final : public Op {
  public:

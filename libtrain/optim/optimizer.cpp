@@ -53,9 +53,11 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, double learning_rate
       parameters_(std::move(parameters)),
       items_(parameters_.size()),
       slot_names_(std::move(slot_names)) {
-  for (Item& item : items_) {
-    item.weight_decay = weight_decay;
-    item.slots.resize(slot_names_.size());
+  for (size_t i = 0; i < items_.size(); ++i) {  // the layer's own settings, then the rules
+    items_[i].lr_multiplier = parameters_[i].lr_multiplier;
+    items_[i].weight_decay =
+        parameters_[i].weight_decay ? double{*parameters_[i].weight_decay} : weight_decay;
+    items_[i].slots.resize(slot_names_.size());
   }
   for (const ParameterRule& rule : rules) {
     bool found = false;

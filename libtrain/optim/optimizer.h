@@ -21,7 +21,8 @@ bool matches(std::string_view pattern, std::string_view name);
 /// a pattern that matches none: a typing error would train what should stand still.
 int64_t freeze(std::span<nn::Parameter> parameters, std::span<const std::string> patterns);
 
-/// What is different for the parameters that `pattern` matches. Of several rules that set the same
+/// What is different for the parameters that `pattern` matches, beyond what their layer says
+/// (Parameter::lr_multiplier, weight_decay). Of several rules that set the same
 /// thing the last one counts.
 struct ParameterRule {
   std::string pattern;

@@ -1,0 +1,59 @@
+// The kernels that only training calls, compiled per instruction set like those of kernels.h but in
+// a table of their own, so that inference links none of them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "libtrain/cpu/activation.h"
+
+namespace train::cpu {
+
+/// Batch normalisation over rows of channels, backward: y = act(z), z = (x - mean) inv scale +
+/// bias. All vectors have one value per channel; rows are dense.
+struct NormGradArgs {
+  const float *x, *dy;
+  const float *mean, *inv, *scale, *bias;
+  Activation act;
+  int64_t cols;
+};
+
+/// Everything one instruction set offers to the backward pass.
+struct GradTable {
+  /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
+  /// its input.
+  void (*act_grad)(const Activation&, const float* v, const float* dy, float* dx, int64_t n);
+  /// Per channel over rows [r0, r1): sum_dz = sum of dz, sum_dzx = sum of dz (x - mean) inv, where
+  /// dz = dy act'(z). Overwrites cols floats of each.
+  void (*norm_grad_sums)(const NormGradArgs&, int64_t r0, int64_t r1, float* sum_dz,
+                         float* sum_dzx);
+  /// dx = scale inv (dz - mean_dz - (x - mean) inv mean_dzx) over rows [r0, r1).
+  void (*norm_grad_apply)(const NormGradArgs&, const float* mean_dz, const float* mean_dzx,
+                          int64_t r0, int64_t r1, float* dx);
+  /// One row each of layer normalisation's gradient: dx = inv (g - mean(g) - xhat mean(g xhat)), g
+  /// = dy scale; adds dy xhat to dscale and dy to dbias (all cols floats; scale null = ones, dscale
+  /// and dbias may be null).
+  void (*layer_norm_grad)(const float* x, const float* dy, const float* scale, float eps,
+                          int64_t rows, int64_t cols, float* dx, float* dscale, float* dbias);
+  /// dx = y (dy - sum(dy y)), or with log_form dy - exp(y) sum(dy), row by row.
+  void (*softmax_grad)(const float* y, const float* dy, float* dx, int64_t rows, int64_t cols,
+                       bool log_form);
+  /// y[c] += sum over rows of a[r, c] b[r, c].
+  void (*dot_rows)(const float* a, const float* b, int64_t rows, int64_t cols, float* y);
+  /// out[r] = sum over c of a[r, c] b[r, c].
+  void (*dot_cols)(const float* a, const float* b, int64_t rows, int64_t cols, float* out);
+};
+
+/// True where f' is best computed from f(x): the output is saved anyway by whoever reads it.
+bool act_grad_reads_output(Act kind);
+
+namespace sse4 {
+extern const GradTable kGradTable;
+}
+namespace avx2 {
+extern const GradTable kGradTable;
+}
+namespace avx512 {
+extern const GradTable kGradTable;
+}
+
+}  // namespace train::cpu

@@ -1,0 +1,166 @@
+// Gradients of activations, batch and layer normalisation and softmax. Rows are dense; sums run in
+// order over the rows of a call, so that blocks of fixed size give the same bits on any thread.
+#include "libtrain/cpu/kernels/grad_kernels.h"
+#include "libtrain/cpu/kernels/grad_math.h"
+
+namespace train::cpu::OCR_ISA_NS {
+namespace {
+
+void act_grad(const Activation& act, const float* v, const float* dy, float* dx, int64_t n) {
+  dispatch_slope(act.kind, [&]<Act A>() {
+    const V a = set1(act.alpha), b = set1(act.beta);
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(dx + i, mul(load(dy + i), slope<A>(load(v + i), a, b)));
+    if (i < n)
+      store_n(dx + i, mul(load_n(dy + i, n - i), slope<A>(load_n(v + i, n - i), a, b)), n - i);
+  });
+}
+
+// The constants of one vector of channels.
+struct Channels {
+  V mean, inv, scale, bias;
+  OCR_INLINE Channels(const NormGradArgs& g, int64_t c, int64_t left)
+      : mean(load_n(g.mean + c, left)),
+        inv(load_n(g.inv + c, left)),
+        scale(load_n(g.scale + c, left)),
+        bias(load_n(g.bias + c, left)) {}
+};
+
+// dz of one vector; the slope is taken at z (or act(z)), computed again from x.
+template <Act A>
+OCR_INLINE V dz_of(V xhat, V dy, const Channels& k, V a, V b) {
+  if constexpr (A == Act::kNone) return dy;
+  const V z = fma(xhat, k.scale, k.bias);
+  if constexpr (reads_output(A)) return mul(dy, slope<A>(activate<A>(z, a, b), a, b));
+  return mul(dy, slope<A>(z, a, b));
+}
+
+void norm_grad_sums(const NormGradArgs& g, int64_t r0, int64_t r1, float* sum_dz, float* sum_dzx) {
+  dispatch_slope(g.act.kind, [&]<Act A>() {
+    const V a = set1(g.act.alpha), b = set1(g.act.beta);
+    for (int64_t c = 0; c < g.cols; c += W) {
+      const int64_t left = g.cols - c;
+      const Channels k(g, c, left);
+      V s = zero(), t = zero();
+      for (int64_t r = r0; r < r1; ++r) {
+        const V xhat = mul(sub(load_n(g.x + r * g.cols + c, left), k.mean), k.inv);
+        const V dz = dz_of<A>(xhat, load_n(g.dy + r * g.cols + c, left), k, a, b);
+        s = add(s, dz);
+        t = fma(dz, xhat, t);
+      }
+      store_n(sum_dz + c, s, left);
+      store_n(sum_dzx + c, t, left);
+    }
+  });
+}
+
+void norm_grad_apply(const NormGradArgs& g, const float* mean_dz, const float* mean_dzx, int64_t r0,
+                     int64_t r1, float* dx) {
+  dispatch_slope(g.act.kind, [&]<Act A>() {
+    const V a = set1(g.act.alpha), b = set1(g.act.beta);
+    for (int64_t c = 0; c < g.cols; c += W) {
+      const int64_t left = g.cols - c;
+      const Channels k(g, c, left);
+      const V m = load_n(mean_dz + c, left), mx = load_n(mean_dzx + c, left);
+      const V f = mul(k.scale, k.inv);
+      for (int64_t r = r0; r < r1; ++r) {
+        const V xhat = mul(sub(load_n(g.x + r * g.cols + c, left), k.mean), k.inv);
+        const V dz = dz_of<A>(xhat, load_n(g.dy + r * g.cols + c, left), k, a, b);
+        store_n(dx + r * g.cols + c, mul(f, fnma(xhat, mx, sub(dz, m))), left);
+      }
+    }
+  });
+}
+
+// Sum of f(i) over the vectors of a row: lanes past the end must give 0.
+template <class F>
+OCR_INLINE float sum_row(int64_t cols, F&& f) {
+  V s = zero();
+  for (int64_t i = 0; i < cols; i += W) s = add(s, f(i, cols - i));
+  return reduce_add(s);
+}
+
+void layer_norm_grad(const float* x, const float* dy, const float* scale, float eps, int64_t rows,
+                     int64_t cols, float* dx, float* dscale, float* dbias) {
+  const float n = static_cast<float>(cols);
+  for (int64_t r = 0; r < rows; ++r, x += cols, dy += cols, dx += cols) {
+    const float mean =
+        sum_row(cols, [&](int64_t i, int64_t left) { return load_n(x + i, left); }) / n;
+    float var = 0;
+    {
+      V s = zero();
+      const V m = set1(mean);
+      int64_t i = 0;
+      for (; i + W <= cols; i += W) {
+        const V d = sub(load(x + i), m);
+        s = fma(d, d, s);
+      }
+      var = reduce_add(s);
+      for (; i < cols; ++i) var += (x[i] - mean) * (x[i] - mean);
+    }
+    const V m = set1(mean), inv = set1(1.f / __builtin_sqrtf(var / n + eps));
+    const auto g_of = [&](int64_t i, int64_t left) {
+      const V g = load_n(dy + i, left);
+      return scale ? mul(g, load_n(scale + i, left)) : g;
+    };
+    const auto xhat_of = [&](int64_t i, int64_t left) {
+      return mul(sub(load_n(x + i, left), m), inv);
+    };
+    const V mean_g = set1(sum_row(cols, g_of) / n);
+    const V mean_gx = set1(
+        sum_row(cols, [&](int64_t i, int64_t l) { return mul(g_of(i, l), xhat_of(i, l)); }) / n);
+    for (int64_t i = 0; i < cols; i += W) {
+      const int64_t left = cols - i;
+      const V xhat = xhat_of(i, left), d = load_n(dy + i, left);
+      if (dscale) store_n(dscale + i, fma(d, xhat, load_n(dscale + i, left)), left);
+      if (dbias) store_n(dbias + i, add(load_n(dbias + i, left), d), left);
+      if (dx) store_n(dx + i, mul(inv, fnma(xhat, mean_gx, sub(g_of(i, left), mean_g))), left);
+    }
+  }
+}
+
+void softmax_grad(const float* y, const float* dy, float* dx, int64_t rows, int64_t cols,
+                  bool log_form) {
+  for (int64_t r = 0; r < rows; ++r, y += cols, dy += cols, dx += cols) {
+    const V s = set1(sum_row(cols, [&](int64_t i, int64_t left) {
+      const V d = load_n(dy + i, left);
+      return log_form ? d : mul(d, load_n(y + i, left));
+    }));
+    for (int64_t i = 0; i < cols; i += W) {
+      const int64_t left = cols - i;
+      const V v = load_n(y + i, left), d = load_n(dy + i, left);
+      store_n(dx + i, log_form ? fnma(exp_nonpositive(v), s, d) : mul(v, sub(d, s)), left);
+    }
+  }
+}
+
+void dot_rows(const float* a, const float* b, int64_t rows, int64_t cols, float* y) {
+  for (int64_t c = 0; c < cols; c += W) {
+    const int64_t left = cols - c;
+    V s = zero();
+    for (int64_t r = 0; r < rows; ++r)
+      s = fma(load_n(a + r * cols + c, left), load_n(b + r * cols + c, left), s);
+    store_n(y + c, add(load_n(y + c, left), s), left);
+  }
+}
+
+void dot_cols(const float* a, const float* b, int64_t rows, int64_t cols, float* out) {
+  for (int64_t r = 0; r < rows; ++r, a += cols, b += cols)
+    out[r] = sum_row(cols, [&](int64_t i, int64_t left) {
+      return mul(load_n(a + i, left), load_n(b + i, left));
+    });
+}
+
+}  // namespace
+
+constinit const GradTable kGradTable = {
+    .act_grad = act_grad,
+    .norm_grad_sums = norm_grad_sums,
+    .norm_grad_apply = norm_grad_apply,
+    .layer_norm_grad = layer_norm_grad,
+    .softmax_grad = softmax_grad,
+    .dot_rows = dot_rows,
+    .dot_cols = dot_cols,
+};
+
+}  // namespace train::cpu::OCR_ISA_NS
