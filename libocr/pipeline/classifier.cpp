@@ -5,15 +5,26 @@
 
 namespace ocr {
 
-Classifier::Classifier(Model model, ClassifierInput kind) : model_(std::move(model)), kind_(kind) {
+Classifier::Classifier(Model model, ClassifierInput kind, std::vector<int> degrees)
+    : model_(std::move(model)), kind_(kind), degrees_(std::move(degrees)) {
+  if (model_.classes() > 0) check_classes(model_.classes());
   model_.compile();
 }
 
-std::vector<ClassScore> Classifier::classify(int n, int batch, Scratch& scratch,
+void Classifier::check_classes(int64_t classes) const {
+  if (classes == static_cast<int64_t>(degrees_.size())) return;
+  const bool page = kind_ == ClassifierInput::kDocOrientation;
+  throw train::ConfigError(
+      "", 0, 0,
+      train::cat(model_.files.onnx, " has ", classes, " classes, but ",
+                 page ? "doc_label_list" : "label_list", " has ", degrees_.size()));
+}
+
+std::vector<AngleScore> Classifier::classify(int n, int batch, Scratch& scratch,
                                              const std::function<cv::Mat(int)>& crop) const {
   const ClassifierShape shape = classifier_shape(kind_);
   const int64_t floats = int64_t{3} * shape.height * shape.width;
-  std::vector<ClassScore> out;
+  std::vector<AngleScore> out;
   for (int first = 0; first < n; first += batch) {
     const int count = std::min(batch, n - first);
     const train::Feed feed = scratch.input(count, shape.height, shape.width);
@@ -24,8 +35,12 @@ std::vector<ClassScore> Classifier::classify(int n, int batch, Scratch& scratch,
       throw train::ShapeError(train::cat(
           model_.files.onnx, ": a classifier gives [n, classes], not ", probs.shape().str()));
     const int64_t classes = probs.shape()[1];
-    for (int i = 0; i < count; ++i)
-      out.push_back(top_class({probs.data<float>() + i * classes, static_cast<size_t>(classes)}));
+    check_classes(classes);
+    for (int i = 0; i < count; ++i) {
+      const ClassScore top =
+          top_class({probs.data<float>() + i * classes, static_cast<size_t>(classes)});
+      out.push_back({degrees_[top.label], top.score});
+    }
   }
   return out;
 }

@@ -173,8 +173,7 @@ YAML::Node find_op(const YAML::Node& ops, const std::string& name) {
 
 class InferenceYml {
  public:
-  InferenceYml(Options& options, const std::string& path, std::vector<std::string>& warnings)
-      : options_(options), path_(path), warnings_(warnings) {}
+  InferenceYml(Options& options, const std::string& path) : options_(options), path_(path) {}
 
   void take(const YAML::Node& map, const char* key, const char* option) {
     if (!map.IsDefined() || !map.IsMap()) return;
@@ -190,12 +189,9 @@ class InferenceYml {
     take(resize, "limit_side_len", "det_limit_side_len");
     take(resize, "limit_type", "det_limit_type");
     take(resize, "max_side_limit", "det_max_side_limit");
-    if (resize.IsDefined() && resize.IsMap()) {
-      for (const char* fixed : {"image_shape", "resize_long"})
-        if (resize[fixed])
-          warnings_.push_back(cat(place(path_, resize[fixed]), ": ", fixed,
-                                  " is not followed; the page is resized by det_limit_side_len"));
-    }
+    take(resize, "image_shape", "det_image_shape");
+    take(resize, "keep_ratio", "det_keep_ratio");
+    take(resize, "resize_long", "det_resize_long");
     const YAML::Node norm = find_op(ops, "NormalizeImage");
     take(norm, "mean", "det_mean");
     take(norm, "std", "det_std");
@@ -207,6 +203,21 @@ class InferenceYml {
     take(post, "use_dilation", "use_dilation");
     take(post, "score_mode", "det_db_score_mode");
     take(post, "box_type", "det_box_type");
+  }
+
+  void classification(const YAML::Node& root, std::string_view kind) {
+    const YAML::Node post = child(root, "PostProcess");
+    const char* labels = kind == "doc" ? "doc_label_list" : "label_list";
+    take(post, "label_list", labels);
+    take(child(post, "Topk"), "label_list", labels);
+    if (kind == "doc") return;
+    const YAML::Node ops = child(child(root, "PreProcess"), "transform_ops");
+    take(find_op(ops, "ClsResizeImg"), "image_shape", "cls_image_shape");
+    const YAML::Node size = child(find_op(ops, "ResizeImage"), "size");  // width, height
+    if (size.IsDefined() && size.IsSequence() && size.size() == 2 && size[0].IsScalar() &&
+        size[1].IsScalar())
+      set_option(options_, "cls_image_shape", cat("3,", size[1].Scalar(), ",", size[0].Scalar()),
+                 Source::kInferenceYml, place(path_, size));
   }
 
   std::vector<std::string> recognition(const YAML::Node& root) {
@@ -222,16 +233,15 @@ class InferenceYml {
  private:
   Options& options_;
   const std::string& path_;
-  std::vector<std::string>& warnings_;
 };
 
 std::vector<std::string> read_inference(Options& options, const YAML::Node& root,
-                                        const std::string& path, std::string_view kind,
-                                        std::vector<std::string>& warnings) {
+                                        const std::string& path, std::string_view kind) {
   if (!root.IsMap()) throw train::FormatError(cat(path, ": not an inference.yml"));
-  InferenceYml reader(options, path, warnings);
+  InferenceYml reader(options, path);
   if (kind == "rec") return reader.recognition(root);
   if (kind == "det") reader.detection(root);
+  if (kind == "cls" || kind == "doc") reader.classification(root, kind);
   return {};
 }
 
@@ -248,15 +258,13 @@ void load_config_text(Options& options, const std::string& text, const std::stri
 }
 
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,
-                                            std::string_view kind,
-                                            std::vector<std::string>& warnings) {
-  return read_inference(options, load_yaml(path), path, kind, warnings);
+                                            std::string_view kind) {
+  return read_inference(options, load_yaml(path), path, kind);
 }
 
 std::vector<std::string> load_inference_text(Options& options, const std::string& text,
-                                             const std::string& name, std::string_view kind,
-                                             std::vector<std::string>& warnings) {
-  return read_inference(options, parse_yaml(text, name), name, kind, warnings);
+                                             const std::string& name, std::string_view kind) {
+  return read_inference(options, parse_yaml(text, name), name, kind);
 }
 
 }  // namespace ocr

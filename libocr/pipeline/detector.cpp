@@ -30,8 +30,29 @@ DbOptions db_options(const Options& o) {
   return d;
 }
 
+// Of the ways to say at which size a page is searched the one from the strongest source is
+// followed; of equals, as upstream: image_shape, then limit_side_len, then resize_long.
+DetectionResizeKind resize_kind(const Options& o) {
+  const Source limit = std::max(o.det_limit_side_len.source, o.det_limit_type.source);
+  const bool shape = !o.det_image_shape.value.empty() && o.det_image_shape.source >= limit;
+  if (o.det_resize_long > 0 && o.det_resize_long.source > limit &&
+      (!shape || o.det_resize_long.source > o.det_image_shape.source))
+    return DetectionResizeKind::kResizeLong128;
+  return shape ? DetectionResizeKind::kImageShape : DetectionResizeKind::kLimit;
+}
+
 DetectionResizeOptions resize_options(const Options& o) {
   DetectionResizeOptions r;
+  r.kind = resize_kind(o);
+  if (r.kind == DetectionResizeKind::kResizeLong128) r.resize_long = o.det_resize_long;
+  if (r.kind == DetectionResizeKind::kImageShape) {
+    const std::vector<int>& shape = o.det_image_shape;
+    if (shape.size() < 2 || shape.size() > 3)
+      throw train::ConfigError("", 0, 0, "det_image_shape is H,W or C,H,W");
+    r.image_height = shape[shape.size() - 2];
+    r.image_width = shape.back();
+    r.keep_ratio = o.det_keep_ratio;
+  }
   const std::string& type = o.det_limit_type;
   r.limit_type = type == "max"   ? LimitType::kMax
                  : type == "min" ? LimitType::kMin
@@ -65,9 +86,9 @@ Detector::Detector(Model model, const Options& options, int64_t memory)
       normalizer_(triple(options.det_mean), triple(options.det_std)),
       tile_mode_(options.det_tile),
       tile_size_((options.det_tile_size + 31) / 32 * 32),
-      explicit_limit_(chosen(options.det_limit_side_len.source) ||
-                      chosen(options.det_limit_type.source) ||
-                      chosen(options.det_max_side_limit.source)),
+      explicit_limit_(
+          chosen(options.det_limit_side_len.source) || chosen(options.det_limit_type.source) ||
+          chosen(options.det_max_side_limit.source) || resize_.kind != DetectionResizeKind::kLimit),
       memory_(memory) {
   model_.compile();
   const train::Feed feed{train::Tensor(train::Shape{1, 3, kProbe, kProbe}),

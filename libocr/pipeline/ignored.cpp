@@ -40,7 +40,6 @@ constexpr Ignored kIgnored[] = {
     {"rec_algorithm", kOnly},
     {"max_batch_size", "pages are detected one at a time"},
     {"max_text_length", kShape},
-    {"label_list", "the angles are 0 and 180"},
     {"vis_font_path", kDraw},
     {"font_path", kDraw},
     {"use_mp", "use --jobs N"},

@@ -77,6 +77,15 @@ void parse_value(const OptionSpec& spec, std::string_view text, const std::strin
   fail(where, cat(spec.name, " is one of ", list, ", not '", text, "'"));
 }
 
+// What PaddleOCR puts around the numbers of its lists: '0', "180", 90_degree.
+std::string bare_number(std::string_view text) {
+  std::string s = trimmed(text);
+  if (s.size() >= 2 && (s.front() == '\'' || s.front() == '"') && s.back() == s.front())
+    s = s.substr(1, s.size() - 2);
+  if (s.ends_with("_degree")) s.resize(s.size() - 7);
+  return s;
+}
+
 // "3,48,320", also in brackets as PaddleOCR and YAML write lists.
 template <class T>
 void parse_value(const OptionSpec& spec, std::string_view text, const std::string& where,
@@ -87,15 +96,17 @@ void parse_value(const OptionSpec& spec, std::string_view text, const std::strin
   for (size_t at = 0; at <= s.size();) {
     const size_t comma = std::min(s.find(',', at), s.size());
     T value{};
-    if (!parse_number(std::string_view(s).substr(at, comma - at), value))
-      fail(where,
-           cat(spec.name, " must be three numbers, e.g. ", spec.value, ", not '", text, "'"));
+    if (!parse_number(bare_number(std::string_view(s).substr(at, comma - at)), value))
+      fail(where, cat(spec.name, " must be numbers like ", spec.value, ", not '", text, "'"));
     values.push_back(value);
     at = comma + 1;
   }
-  if (values.size() != 3) fail(where, cat(spec.name, " takes three numbers, not '", text, "'"));
+  if (spec.numbers > 0 && static_cast<int>(values.size()) != spec.numbers)
+    fail(where, cat(spec.name, " takes ", spec.numbers, " numbers, not '", text, "'"));
+  const int least = spec.min == spec.max ? 1 : static_cast<int>(spec.min);
+  const int most = spec.min == spec.max ? 4096 : static_cast<int>(spec.max);
   for (T v : values)
-    if (std::is_same_v<T, int> && (v < 1 || v > 4096))
+    if (std::is_same_v<T, int> && (v < least || v > most))
       fail(where, cat(spec.name, ": ", v, " is out of range"));
   out = values;
 }
@@ -199,6 +210,26 @@ void each(Self& s, Visit&& v) {
       {},
       {"use_doc_orientation", "doc_orientation"}},
     s.use_doc_orientation_classify);
+  v(S{"doc_thresh",
+      "Task",
+      "P",
+      "below this the lines' own angles vote on a page's turn; 0: never",
+      {},
+      {},
+      0,
+      1},
+    s.doc_thresh);
+  v(S{"doc_label_list",
+      "Task",
+      "D,D,..",
+      "degrees that the page classifier's classes stand for",
+      {},
+      {},
+      0,
+      359,
+      true,
+      0},
+    s.doc_label_list);
   v(S{"det_limit_side_len",
       "Detection",
       "N",
@@ -224,6 +255,34 @@ void each(Self& s, Visit&& v) {
       32,
       100000},
     s.det_max_side_limit);
+  v(S{"det_resize_long",
+      "Detection",
+      "N",
+      "instead of det_limit_*: the long side becomes this, sides are whole multiples of 128; 0 = "
+      "no",
+      {},
+      {"resize_long"},
+      0,
+      20000},
+    s.det_resize_long);
+  v(S{"det_image_shape",
+      "Detection",
+      "H,W",
+      "instead of det_limit_*: every page is resized to this; also C,H,W",
+      {},
+      {"text_det_input_shape"},
+      1,
+      20000,
+      true,
+      0},
+    s.det_image_shape);
+  v(S{"det_keep_ratio",
+      "Detection",
+      "BOOL",
+      "with det_image_shape: its height, and the width that keeps the page's proportions",
+      {},
+      {}},
+    s.det_keep_ratio);
   v(S{"det_db_thresh",
       "Detection",
       "P",
@@ -301,7 +360,12 @@ void each(Self& s, Visit&& v) {
     s.det_tile);
   v(S{"det_tile_size", "Detection", "N", "side of a tile in pixels", {}, {}, 256, 8192},
     s.det_tile_size);
-  v(S{"rec_image_shape", "Recognition", "C,H,W", "input of the recogniser; W is not used", {}, {}},
+  v(S{"rec_image_shape",
+      "Recognition",
+      "C,H,W",
+      "input of the recogniser; where you give it, W is the rec_min_width",
+      {},
+      {"text_rec_input_shape"}},
     s.rec_image_shape);
   v(S{"rec_min_width",
       "Recognition",
@@ -352,6 +416,17 @@ void each(Self& s, Visit&& v) {
       1},
     s.drop_score);
   v(S{"cls_image_shape", "Angle classifier", "C,H,W", "its input", {}, {}}, s.cls_image_shape);
+  v(S{"label_list",
+      "Angle classifier",
+      "D,D",
+      "degrees that its classes stand for",
+      {},
+      {"cls_label_list"},
+      0,
+      359,
+      true,
+      0},
+    s.label_list);
   v(S{"cls_batch_num",
       "Angle classifier",
       "N",
@@ -458,6 +533,7 @@ constexpr PresetValue kPresets[] = {
     {"ppocr3", "rec_recover_spaces", "false"},
     {"ppocr3", "use_angle_cls", "true"},
     {"ppocr3", "cls_thresh", "0"},
+    {"ppocr3", "doc_thresh", "0"},
     {"ppocr3", "reading_order", "rows"},
     {"ppocr3", "drop_score", "0"},
     {"rapidocr", "det_limit_side_len", "736"},

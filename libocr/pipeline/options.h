@@ -46,10 +46,15 @@ struct Options {
   Setting<std::string> task{std::string("e2e")};
   Setting<std::string> use_angle_cls{std::string("auto")};
   Setting<bool> use_doc_orientation_classify{false};
+  Setting<double> doc_thresh{0.8};
+  Setting<std::vector<int>> doc_label_list{std::vector<int>{0, 90, 180, 270}};
   // Detection.
   Setting<int> det_limit_side_len{736};
   Setting<std::string> det_limit_type{std::string("min")};
   Setting<int> det_max_side_limit{4000};
+  Setting<int> det_resize_long{0};
+  Setting<std::vector<int>> det_image_shape{std::vector<int>{}};
+  Setting<bool> det_keep_ratio{false};
   Setting<double> det_db_thresh{0.3};
   Setting<double> det_db_box_thresh{0.6};
   Setting<double> det_db_unclip_ratio{1.5};
@@ -74,6 +79,7 @@ struct Options {
   Setting<double> drop_score{0.5};
   // Angle classifier.
   Setting<std::vector<int>> cls_image_shape{std::vector<int>{3, 48, 192}};
+  Setting<std::vector<int>> label_list{std::vector<int>{0, 180}};
   Setting<int> cls_batch_num{6};
   Setting<double> cls_thresh{0.9};
   // Results.
@@ -101,6 +107,7 @@ struct OptionSpec {
   std::vector<const char*> aliases = {};  // other spellings of the name
   double min = 0, max = 0;                // allowed range of a number; equal = any
   bool affects_text = true;  // false: the results do not depend on it (threads, jobs, ...)
+  int numbers = 3;           // of a list; 0 = any
 };
 
 /// All specs, in order.
@@ -146,14 +153,12 @@ void load_config(Options& options, const std::string& path, bool strict,
 void load_config_text(Options& options, const std::string& text, const std::string& name,
                       bool strict, std::vector<std::string>& warnings);
 
-/// Reads the settings in PaddleOCR's inference.yml. `kind` is det, rec or cls. For rec, the
+/// Reads the settings in PaddleOCR's inference.yml. `kind` is det, rec, cls or doc. For rec, the
 /// dictionary (PostProcess.character_dict) is returned, empty when there is none.
 std::vector<std::string> load_inference_yml(Options& options, const std::string& path,
-                                            std::string_view kind,
-                                            std::vector<std::string>& warnings);
+                                            std::string_view kind);
 /// The same from text in memory; `name` stands for the file in messages.
 std::vector<std::string> load_inference_text(Options& options, const std::string& text,
-                                             const std::string& name, std::string_view kind,
-                                             std::vector<std::string>& warnings);
+                                             const std::string& name, std::string_view kind);
 
 }  // namespace ocr

@@ -21,6 +21,9 @@ using train::cat;
 
 // Below this a line is asked whether it stands on its head (use_angle_cls auto).
 constexpr double kReadsBadly = 0.8;
+// Lines that are asked for a page's turn, and the share of their vote that decides.
+constexpr size_t kVoters = 48;
+constexpr double kVoteShare = 0.6;
 // A page whose detection would need more is searched in tiles, where --max_memory does not say so.
 constexpr int64_t kPageMemory = int64_t{3} << 29;
 
@@ -74,7 +77,13 @@ struct Pipeline::Impl {
   mutable std::atomic<int> dumped{0};
 
   void open(std::vector<std::string>& warnings);
-  Frame make_frame(const ImageView& page, Scratch& scratch, PageResult& result) const;
+  /// The page turned clockwise by `rotation`, and brought to size where the settings say so.
+  Frame make_frame(const ImageView& page, int rotation) const;
+  /// Finds the turn that sets the page upright: what the page classifier says, or, where that is
+  /// not sure, what the lines' own angles vote for.
+  void find_turn(const ImageView& page, Scratch& scratch, PageResult& result) const;
+  PageTurn vote_turn(const Frame& frame, Scratch& scratch) const;
+  CropShape line_shape(const Detection& d) const;
   void read_page(const ImageView& page, Scratch& scratch, PageResult& result) const;
   void read_crop(const ImageView& page, Scratch& scratch, PageResult& result) const;
   void read_lines(const Frame& frame, const std::vector<Detection>& boxes, Scratch& scratch,
@@ -168,7 +177,7 @@ class LineReader {
 
  public:
   std::vector<Recognizer::Item> items;
-  std::vector<ClassScore> angles;
+  std::vector<AngleScore> angles;
   std::vector<char> flipped;
 };
 
@@ -184,10 +193,12 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
 
   std::vector<std::string> characters;
   std::unique_ptr<Model> det_model, rec_model;
-  const auto load = [&](const char* kind) {
-    const ModelFiles files = find_model(options, kind, true);
+  // Null where a model that the task can do without is nowhere.
+  const auto load = [&](const char* kind, bool required = true) -> std::unique_ptr<Model> {
+    const ModelFiles files = find_model(options, kind, required);
+    if (!files.found()) return nullptr;
     if (!files.inference_yml.empty()) {
-      auto list = load_inference_yml(options, files.inference_yml, kind, warnings);
+      auto list = load_inference_yml(options, files.inference_yml, kind);
       if (kind == std::string_view("rec")) characters = std::move(list);
     }
     return std::make_unique<Model>(load_model(files, kind, options));
@@ -204,44 +215,44 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
         std::make_unique<Recognizer>(std::move(*rec_model), options, std::move(characters));
   }
   const std::string& angle = options.use_angle_cls;
-  if (task == "cls" || (rec && angle != "false")) {
-    const ModelFiles files = find_model(options, "cls", task == "cls" || angle == "true");
-    if (files.found()) {
-      Model model = load_model(files, "cls", options);
-      info.models.push_back(model.note);
-      const ClassifierInput input = line_input(model, options);
-      line_classifier = std::make_unique<Classifier>(std::move(model), input);
+  const bool vote = det && options.use_doc_orientation_classify && options.doc_thresh > 0;
+  if (task == "cls" || (rec && angle != "false") || vote) {
+    if (auto model = load("cls", task == "cls" || (rec && angle == "true"))) {
+      info.models.push_back(model->note);
+      const ClassifierInput input = line_input(*model, options);
+      line_classifier =
+          std::make_unique<Classifier>(std::move(*model), input, options.label_list.value);
     }
   }
+  if (vote && !line_classifier)
+    warnings.push_back("no line angle classifier: a page's turn is the page classifier's guess");
   if (det && options.use_doc_orientation_classify) {
-    Model model = load_model(find_model(options, "doc", true), "doc", options);
-    info.models.push_back(model.note);
-    page_classifier =
-        std::make_unique<Classifier>(std::move(model), ClassifierInput::kDocOrientation);
+    auto model = load("doc");
+    info.models.push_back(model->note);
+    page_classifier = std::make_unique<Classifier>(
+        std::move(*model), ClassifierInput::kDocOrientation, options.doc_label_list.value);
   }
+  // A width that was asked for is the least that lines are read at.
+  if (options.rec_image_shape.source >= Source::kConfig &&
+      options.rec_min_width.source < options.rec_image_shape.source)
+    set_option(options, "rec_min_width", std::to_string(options.rec_image_shape.value[2]),
+               options.rec_image_shape.source, options.rec_image_shape.where);
   info.version = train::kVersion;
   info.task = task;
   info.settings = describe_options(options);
 }
 
-Frame Pipeline::Impl::make_frame(const ImageView& page, Scratch& scratch,
-                                 PageResult& result) const {
+Frame Pipeline::Impl::make_frame(const ImageView& page, int rotation) const {
   Frame frame;
   frame.image = as_mat(page);
   frame.page_width = page.width, frame.page_height = page.height;
-  if (page_classifier) {
-    const auto top = page_classifier->classify(1, 1, scratch, [&](int) { return frame.image; });
-    result.rotation_score = top[0].score;
-    // Class k: the page was turned counter-clockwise... by k quarters; the same turn back is
-    // clockwise.
-    frame.rotation = result.rotation = top[0].label * 90 % 360;
-    constexpr int turns[] = {-1, cv::ROTATE_90_CLOCKWISE, cv::ROTATE_180,
-                             cv::ROTATE_90_COUNTERCLOCKWISE};
-    if (frame.rotation) {
-      cv::Mat turned;
-      cv::rotate(frame.image, turned, turns[frame.rotation / 90]);
-      frame.image = turned;
-    }
+  frame.rotation = rotation;
+  constexpr int turns[] = {-1, cv::ROTATE_90_CLOCKWISE, cv::ROTATE_180,
+                           cv::ROTATE_90_COUNTERCLOCKWISE};
+  if (rotation) {
+    cv::Mat turned;
+    cv::rotate(frame.image, turned, turns[rotation / 90]);
+    frame.image = turned;
   }
   frame.upright_width = frame.image.cols, frame.upright_height = frame.image.rows;
   if (options.det_rescale.value == "rapidocr") {
@@ -250,6 +261,44 @@ Frame Pipeline::Impl::make_frame(const ImageView& page, Scratch& scratch,
     frame.image = rapidocr_copy(frame.image, frame.rapid_page);
   }
   return frame;
+}
+
+void Pipeline::Impl::find_turn(const ImageView& page, Scratch& scratch, PageResult& result) const {
+  const AngleScore top =
+      page_classifier->classify(1, 1, scratch, [&](int) { return as_mat(page); })[0];
+  result.rotation = (360 - top.degrees) % 360;  // back from where it was turned to
+  result.rotation_score = top.score;
+  if (top.score >= options.doc_thresh || !line_classifier) return;
+  const PageTurn turn = vote_turn(make_frame(page, 0), scratch);
+  if (turn.share < kVoteShare) return;
+  result.rotation = turn.degrees;
+  result.rotation_score = turn.share;
+}
+
+PageTurn Pipeline::Impl::vote_turn(const Frame& frame, Scratch& scratch) const {
+  std::vector<CropShape> shapes;
+  for (const Detection& d : detector->detect(frame.image, scratch).boxes)
+    shapes.push_back(line_shape(d));
+  // The longest lines say most, and the vote weighs by length.
+  std::stable_sort(shapes.begin(), shapes.end(), [](const CropShape& a, const CropShape& b) {
+    return std::max(a.width, a.height) > std::max(b.width, b.height);
+  });
+  if (shapes.size() > kVoters) shapes.resize(kVoters);
+  const auto angles =
+      line_classifier->classify(static_cast<int>(shapes.size()), options.cls_batch_num, scratch,
+                                [&](int i) { return cut_crop(frame.image, shapes[i]); });
+  std::vector<LineVote> votes;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    votes.push_back({static_cast<float>(shapes[i].width), static_cast<float>(shapes[i].height),
+                     angles[i].degrees == 180, angles[i].score});
+  return vote_page_turn(votes, kVoteShare);
+}
+
+CropShape Pipeline::Impl::line_shape(const Detection& d) const {
+  if (d.points.size() != 4 || options.det_box_type.value != "quad") return crop_shape(d.points);
+  Quad quad;
+  std::copy_n(d.points.begin(), 4, quad.begin());
+  return crop_shape(quad);
 }
 
 std::vector<int> Pipeline::Impl::order(const std::vector<Detection>& boxes) const {
@@ -281,15 +330,7 @@ void Pipeline::Impl::add_parts(TextLine& line, const Recognizer::Item& item,
 void Pipeline::Impl::read_lines(const Frame& frame, const std::vector<Detection>& boxes,
                                 Scratch& scratch, PageResult& result) const {
   std::vector<CropShape> shapes;
-  for (const Detection& d : boxes) {
-    if (d.points.size() == 4 && options.det_box_type.value == "quad") {
-      Quad quad;
-      std::copy_n(d.points.begin(), 4, quad.begin());
-      shapes.push_back(crop_shape(quad));
-    } else {
-      shapes.push_back(crop_shape(d.points));
-    }
-  }
+  for (const Detection& d : boxes) shapes.push_back(line_shape(d));
   LineReader reader(options, *recognizer, line_classifier.get(), frame.image, std::move(shapes),
                     scratch);
   reader.read();
@@ -312,7 +353,8 @@ void Pipeline::Impl::read_lines(const Frame& frame, const std::vector<Detection>
 }
 
 void Pipeline::Impl::read_page(const ImageView& page, Scratch& scratch, PageResult& result) const {
-  const Frame frame = make_frame(page, scratch, result);
+  if (page_classifier) find_turn(page, scratch, result);
+  const Frame frame = make_frame(page, result.rotation);
   if (scratch.dump) scratch.dump->image("decode", frame.image);
   Detections found = detector->detect(frame.image, scratch);
   result.tiles = found.tiles;
@@ -346,8 +388,8 @@ void Pipeline::Impl::read_crop(const ImageView& page, Scratch& scratch, PageResu
   TextLine line;
   line.points.assign(shape.quad.begin(), shape.quad.end());
   if (!recognizer) {
-    const ClassScore top = line_classifier->classify(1, 1, scratch, [&](int) { return image; })[0];
-    line.angle = top.label == kUpsideDownLabel ? 180 : 0;
+    const AngleScore top = line_classifier->classify(1, 1, scratch, [&](int) { return image; })[0];
+    line.angle = top.degrees == 180 ? 180 : 0;
     line.angle_score = top.score;
   } else {
     LineReader reader(options, *recognizer, line_classifier.get(), image, {shape}, scratch);

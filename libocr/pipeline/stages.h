@@ -77,15 +77,20 @@ class Detector {
 
 class Classifier {
  public:
-  Classifier(Model model, ClassifierInput kind);
-  /// The most probable class of each crop; `crop(i)` is called once per crop.
-  std::vector<ClassScore> classify(int n, int batch, Scratch& scratch,
+  /// `degrees`: what each class stands for. Throws train::ConfigError where the model has another
+  /// number of classes.
+  Classifier(Model model, ClassifierInput kind, std::vector<int> degrees);
+  /// The most probable class of each crop, as degrees; `crop(i)` is called once per crop.
+  std::vector<AngleScore> classify(int n, int batch, Scratch& scratch,
                                    const std::function<cv::Mat(int)>& crop) const;
   const Model& model() const { return model_; }
 
  private:
+  void check_classes(int64_t classes) const;
+
   Model model_;
   ClassifierInput kind_;
+  std::vector<int> degrees_;
 };
 
 class Recognizer {

@@ -18,8 +18,8 @@ ClassScore top_class(std::span<const float> probs) {
   return top;
 }
 
-bool is_upside_down(ClassScore top, double threshold) {
-  return top.label == kUpsideDownLabel && top.score > threshold;
+bool is_upside_down(AngleScore top, double threshold) {
+  return top.degrees == 180 && top.score > threshold;
 }
 
 PageTurn vote_page_turn(std::span<const LineVote> votes, double min_share) {

@@ -11,10 +11,15 @@ struct ClassScore {
 /// The most probable class; of equal ones the first, NaN never. Empty input gives {0, 0}.
 ClassScore top_class(std::span<const float> probs);
 
-/// Textline classifiers have the classes 0 and 180 degrees. PaddleOCR 2.x and RapidOCR turn a line
-/// when class 1 scores *above* 0.9; 3.x takes the class alone (threshold 0).
-constexpr int kUpsideDownLabel = 1;
-bool is_upside_down(ClassScore top, double threshold);
+/// What a class stands for: how far, clockwise, the line or page was turned from upright.
+struct AngleScore {
+  int degrees = 0;
+  float score = 0;
+};
+
+/// PaddleOCR 2.x and RapidOCR turn a line when 180 degrees score *above* 0.9; 3.x takes the class
+/// alone (threshold 0).
+bool is_upside_down(AngleScore top, double threshold);
 
 /// One detected line as evidence for the turn of its page.
 struct LineVote {

@@ -17,9 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     } catch (const train::Error&) {
     }
   }
-  for (const char* kind : {"det", "rec", "cls"}) {
+  for (const char* kind : {"det", "rec", "cls", "doc"}) {
     try {
-      ocr::load_inference_text(options, text, "fuzz", kind, warnings);
+      ocr::load_inference_text(options, text, "fuzz", kind);
     } catch (const train::Error&) {
     }
   }

@@ -174,9 +174,8 @@ PreProcess:
       std: [0.5, 0.5, 0.5]
 )");
   Options o;
-  std::vector<std::string> warnings;
   set_option(o, "det_db_unclip_ratio", "1.7", Source::kFlag);
-  load_inference_yml(o, path, "det", warnings);
+  load_inference_yml(o, path, "det");
   EXPECT_EQ(o.det_db_thresh.value, 0.2);
   EXPECT_EQ(o.det_db_box_thresh.value, 0.45);
   EXPECT_EQ(o.det_max_candidates.value, 3000);
@@ -184,7 +183,34 @@ PreProcess:
   EXPECT_EQ(o.det_mean.value, (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_EQ(o.det_db_thresh.source, Source::kInferenceYml);
   EXPECT_EQ(o.det_limit_side_len.source, Source::kDefault);
-  EXPECT_TRUE(warnings.empty());
+}
+
+TEST(InferenceYml, GivesSizesAndLabels) {
+  Options o;
+  load_inference_yml(o,
+                     write_file("det.yml",
+                                "PreProcess:\n  transform_ops:\n  - DetResizeForTest:\n      "
+                                "image_shape: [736, 1280]\n      keep_ratio: true\n      "
+                                "resize_long: 960\n"),
+                     "det");
+  EXPECT_EQ(o.det_image_shape.value, (std::vector<int>{736, 1280}));
+  EXPECT_TRUE(o.det_keep_ratio.value);
+  EXPECT_EQ(o.det_resize_long.value, 960);
+  // As PaddleX exports its textline and page classifiers.
+  const std::string cls = write_file("cls.yml",
+                                     "PreProcess:\n  transform_ops:\n  - ResizeImage:\n      "
+                                     "size: [160, 80]\nPostProcess:\n  Topk:\n    topk: 1\n    "
+                                     "label_list: ['180_degree', '0_degree']\n");
+  load_inference_yml(o, cls, "cls");
+  EXPECT_EQ(o.cls_image_shape.value, (std::vector<int>{3, 80, 160}));
+  EXPECT_EQ(o.label_list.value, (std::vector<int>{180, 0}));
+  load_inference_yml(
+      o, write_file("doc.yml", "PostProcess: {Topk: {label_list: ['0', '270', '180', '90']}}\n"),
+      "doc");
+  EXPECT_EQ(o.doc_label_list.value, (std::vector<int>{0, 270, 180, 90}));
+  set_option(o, "label_list", "['0','180']", Source::kFlag);  // as predict_system is given it
+  EXPECT_EQ(o.label_list.value, (std::vector<int>{0, 180}));
+  EXPECT_THROW(set_option(o, "label_list", "['up','down']", Source::kFlag), train::ConfigError);
 }
 
 TEST(InferenceYml, KeepsEveryCharacterOfTheDictionary) {
@@ -192,8 +218,7 @@ TEST(InferenceYml, KeepsEveryCharacterOfTheDictionary) {
                                       "PostProcess:\n  character_dict:\n  - '!'\n  - '\"'\n  - "
                                       "'1'\n  - \"\\u3000\"\n  - a\n  - a\n");
   Options o;
-  std::vector<std::string> warnings;
-  EXPECT_EQ(load_inference_yml(o, path, "rec", warnings),
+  EXPECT_EQ(load_inference_yml(o, path, "rec"),
             (std::vector<std::string>{"!", "\"", "1", "\u3000", "a", "a"}));
 }
 

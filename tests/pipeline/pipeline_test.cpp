@@ -155,6 +155,48 @@ TEST(Pipeline, KeepsWhatWasDetectedWhereTheTextIsDropped) {
   EXPECT_EQ(r.detected.size(), 2u);
 }
 
+// The detector's input is what --dump_stages writes as pageN.resize.npy: [h, w, 3].
+std::pair<int, int> detector_input(const Options& given, const Image& image) {
+  const std::string dir = ::testing::TempDir() + "stages_of_sizes";
+  Options o = given;
+  set_option(o, "dump_stages", dir, Source::kFlag);
+  Pipeline::open(o)->run(image.view());
+  std::ifstream in(dir + "/page0.resize.npy", std::ios::binary);
+  std::string head(128, '\0');
+  in.read(head.data(), 128);
+  std::pair<int, int> hw;
+  std::sscanf(head.c_str() + head.find("'shape': (") + 10, "%d, %d", &hw.first, &hw.second);
+  return hw;
+}
+
+TEST(Pipeline, FollowsTheWaysToSayTheDetectorsSize) {
+  using Size = std::pair<int, int>;
+  const Image image = page({"RGB"}, 400, 60, 60, 200);
+  Options o = settings();
+  set_option(o, "det_resize_long", "512", Source::kInferenceYml);
+  EXPECT_EQ(detector_input(o, image), (Size{192, 384}));  // the model's metadata has a limit
+  set_option(o, "det_resize_long", "512", Source::kConfig);
+  EXPECT_EQ(detector_input(o, image), (Size{256, 512}));
+  set_option(o, "det_image_shape", "[3, 160, 640]", Source::kConfig);
+  EXPECT_EQ(detector_input(o, image), (Size{160, 640}));
+  set_option(o, "det_keep_ratio", "true", Source::kConfig);
+  EXPECT_EQ(detector_input(o, image), (Size{160, 320}));
+  set_option(o, "det_limit_side_len", "96", Source::kFlag);  // said louder than -c
+  EXPECT_EQ(detector_input(o, image), (Size{192, 384}));
+  set_option(o, "det_image_shape", "736", Source::kFlag);
+  EXPECT_THROW(Pipeline::open(o), train::ConfigError);
+}
+
+TEST(Pipeline, AnImageShapeForTheRecogniserGivesItsLeastWidth) {
+  Options o = settings();
+  set_option(o, "rec_image_shape", "3,48,320", Source::kInferenceYml);
+  EXPECT_EQ(Pipeline::open(o)->options().rec_min_width.value, 160);
+  set_option(o, "rec_image_shape", "3,48,400", Source::kFlag, "--rec_image_shape");
+  EXPECT_EQ(Pipeline::open(o)->options().rec_min_width.value, 400);
+  set_option(o, "rec_min_width", "64", Source::kFlag);
+  EXPECT_EQ(Pipeline::open(o)->options().rec_min_width.value, 64);
+}
+
 TEST(Pipeline, OpenCvStartsNoThreadsOfItsOwn) {
   cv::setNumThreads(4);
   Pipeline::open(settings());

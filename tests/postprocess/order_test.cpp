@@ -217,10 +217,10 @@ TEST(Cls, TopClassAndThreshold) {
   EXPECT_EQ(top_class(even).label, 0);
   EXPECT_EQ(top_class(bad).label, 1);
   EXPECT_EQ(top_class({}).score, 0);
-  EXPECT_TRUE(is_upside_down({1, 0.91f}, 0.9));
-  EXPECT_FALSE(is_upside_down({1, 0.9f}, 0.9f)) << "above, not at, the threshold";
+  EXPECT_TRUE(is_upside_down({180, 0.91f}, 0.9));
+  EXPECT_FALSE(is_upside_down({180, 0.9f}, 0.9f)) << "above, not at, the threshold";
   EXPECT_FALSE(is_upside_down({0, 0.99f}, 0.9));
-  EXPECT_TRUE(is_upside_down({1, 0.51f}, 0));
+  EXPECT_TRUE(is_upside_down({180, 0.51f}, 0));
 }
 
 TEST(Cls, PageVote) {
