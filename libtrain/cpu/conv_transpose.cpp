@@ -92,10 +92,12 @@ class Upsample2x2 : public ConvTranspose {
     return align64(static_cast<size_t>(4 * desc_.cout * w) * sizeof(float) + 64);
   }
   // Few channels: all four taps share a vector; a line of pixels goes through scratch to its two
-  // output lines.
+  // output lines, where every lane is worth an activation.
   void run_quads(const float* x, int64_t ldx, int64_t n, int64_t h, int64_t w, float* y,
                  int64_t ldy, void* workspace) const {
     const int64_t co = desc_.cout;
+    const Epilogue& e = desc_.epilogue;
+    const bool later = e.post_scale == 1 && e.post_bias == 0;
     parallel_parts(
         n * h, grain_for(w * desc_.cin * co * 4), [&](int64_t part, int64_t l0, int64_t l1) {
           float* line = reinterpret_cast<float*>(static_cast<char*>(workspace) +
@@ -104,23 +106,33 @@ class Upsample2x2 : public ConvTranspose {
             GemmArgs g = gemm_args(*all_, x + l * w * ldx, ldx, false);
             g.y = line;
             g.ldy = 4 * co;
+            if (later) g.e = epilogue_args({}, false);
             all_->table->gemm(g, 0, w);
             float *top = y + l * 4 * w * ldy, *bottom = top + 2 * w * ldy;
-            if (co == 1 && ldy == 1) {
-              for (int64_t i = 0; i < w; ++i) {
-                std::memcpy(top + 2 * i, line + 4 * i, 8);
-                std::memcpy(bottom + 2 * i, line + 4 * i + 2, 8);
-              }
-              continue;
-            }
-            for (int64_t i = 0; i < 2 * w; ++i)
-              for (int64_t c = 0; c < co; ++c) {
-                const float* s = line + (i / 2 * 4 + i % 2) * co + c;
-                top[i * ldy + c] = s[0];
-                bottom[i * ldy + c] = s[2 * co];
-              }
+            deal_line(line, w, top, bottom, ldy);
+            if (!later || e.act.kind == Act::kNone) continue;
+            const bool dense = ldy == co;  // both lines are one
+            all_->table->unary(e.act, top, ldy, top, ldy, dense ? 1 : 4 * w,
+                               dense ? 4 * w * co : co);
           }
         });
+  }
+  // [w][2][2][co] to two lines of 2 w pixels.
+  void deal_line(const float* line, int64_t w, float* top, float* bottom, int64_t ldy) const {
+    const int64_t co = desc_.cout;
+    if (co == 1 && ldy == 1) {
+      for (int64_t i = 0; i < w; ++i) {
+        std::memcpy(top + 2 * i, line + 4 * i, 8);
+        std::memcpy(bottom + 2 * i, line + 4 * i + 2, 8);
+      }
+      return;
+    }
+    for (int64_t i = 0; i < 2 * w; ++i)
+      for (int64_t c = 0; c < co; ++c) {
+        const float* s = line + (i / 2 * 4 + i % 2) * co + c;
+        top[i * ldy + c] = s[0];
+        bottom[i * ldy + c] = s[2 * co];
+      }
   }
 
   bool quad_;

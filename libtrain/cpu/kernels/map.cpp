@@ -15,6 +15,30 @@ Range taps_inside(int64_t start, int64_t step, int64_t taps, int64_t size) {
   return {a, b};
 }
 
+// Maxima of whole 2 x 2 or 3 x 3 windows: pixels [o0, o1) of an output row, from the row of the
+// first tap.
+template <int K>
+void max_pixels(const WindowArgs& g, const float* x, int64_t o0, int64_t o1, float* y) {
+  const int64_t line = g.w * g.ldx, whole = g.c / W * W;
+  for (int64_t o = o0; o < o1; ++o) {
+    const float* from = x + (o * g.sw - g.pl) * g.ldx;
+    float* to = y + o * g.ldy;
+    for (int64_t c = 0; c < g.c; c += W) {
+      V acc = set1(-__builtin_inff());
+      OCR_UNROLL
+      for (int i = 0; i < K; ++i) OCR_UNROLL
+      for (int j = 0; j < K; ++j) {
+        const float* at = from + i * line + j * g.ldx + c;
+        acc = max(acc, c < whole ? load(at) : load_n(at, g.c - c));
+      }
+      if (c < whole)
+        store(to + c, acc);
+      else
+        store_n(to + c, acc, g.c - c);
+    }
+  }
+}
+
 template <bool kMax>
 void pool_row(const PoolArgs& p, int64_t r) {
   const WindowArgs& g = p.g;
@@ -24,7 +48,19 @@ void pool_row(const PoolArgs& p, int64_t r) {
   // Taps inside image and padding: the divisor with count_include_pad (a ceil_mode window may leave
   // even the padding).
   const int64_t padded_y = taps_inside(ih0 + g.pt, g.dh, g.kh, g.h + g.pt + p.pb).last;
+  // Columns whose windows lie inside the image.
+  int64_t whole0 = g.ow, whole1 = g.ow;
+  if (kMax && g.dh == 1 && g.dw == 1 && g.kh == g.kw && (g.kw == 2 || g.kw == 3) &&
+      ty.last - ty.first == g.kh && g.w >= g.kw) {
+    whole0 = min_i(g.ow, (g.pl + g.sw - 1) / g.sw);
+    whole1 = max_i(whole0, min_i(g.ow, (g.w - g.kw + g.pl) / g.sw + 1));
+    const float* x = image + ih0 * g.w * g.ldx;
+    float* y = g.y + r * g.ow * g.ldy;
+    g.kw == 2 ? max_pixels<2>(g, x, whole0, whole1, y) : max_pixels<3>(g, x, whole0, whole1, y);
+  }
   for (int64_t o = 0; o < g.ow; ++o) {
+    if (o == whole0) o = whole1;
+    if (o == g.ow) break;
     const int64_t iw0 = o * g.sw - g.pl;
     const Range tx = taps_inside(iw0, g.dw, g.kw, g.w);
     const int64_t padded_x = taps_inside(iw0 + g.pl, g.dw, g.kw, g.w + g.pl + p.pr).last;
