@@ -11,6 +11,7 @@
 #include "libocr/data/label_encode.h"
 #include "libocr/data/label_file.h"
 #include "libocr/data/lmdb.h"
+#include "tests/ocr_data/fixtures.h"
 
 namespace ocr {
 namespace {
@@ -18,10 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-json fixture(const std::string& name) {
-  std::ifstream in(std::string(OCR_TEST_DATA) + "/ocr_data/" + name);
-  return json::parse(in);
-}
+using test::fixture;
 
 TEST(LabelFile, KeepsSpacesStripsCrAndBom) {
   const LabelFile f = parse_label_file(
