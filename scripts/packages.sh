@@ -8,7 +8,7 @@ PACKAGES_build=(
   g++ cmake ninja-build pkg-config
   libopencv-core-dev libopencv-imgproc-dev libpolyclipping-dev   # matrices, warps, contours; polygon offsets
   libonnx-dev libprotobuf-dev protobuf-compiler                  # ONNX message classes
-  libyaml-cpp-dev nlohmann-json3-dev  # settings, JSON
+  libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev  # settings, command line, log, JSON
   liblmdb-dev                         # training data in LMDB
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libgif-dev libpoppler-cpp-dev  # image formats, PDF
   libfreetype-dev                                                # text in annotated pictures

@@ -5,11 +5,11 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "apps/ocr/arguments.h"
+#include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
+#include "apps/ocr/log.h"
 #include "apps/ocr/probe.h"
 #include "libocr/onnx/import.h"
-#include "libocr/pipeline/options.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
 #include "libtrain/cpu/isa.h"
@@ -21,22 +21,15 @@ namespace {
 using train::cat;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHelp = R"(Measures a model on this machine.
-
-Usage: ocr bench --model FILE.onnx [options]
-
+constexpr const char* kExamples =
+    R"(Examples:
   ocr bench --model det.onnx --shape 1x3x960x960
   ocr bench --model rec.onnx --shape 6x3x48x320 --threads 2 --layers
   ocr bench --model rec.onnx --json
+)";
 
-  --model FILE     the model
-  --shape NxCxHxW  its input  [free sides: batch 1, height 48 or 960, width 320 or 960]
-  --threads N      threads of one run  [1]
-  --runs N         runs that are timed; the median counts  [enough for 2 seconds]
-  --layers         best time, GFLOP/s and share of the roofline of each layer
-  --json           the same as JSON
-
-The roofline of a layer is the longer of its operations at the probed peak and its bytes at the probed
+constexpr const char* kClosing =
+    R"(The roofline of a layer is the longer of its operations at the probed peak and its bytes at the probed
 bandwidth. `floor` is the sum of these over the layers: what no kernel could beat.
 )";
 
@@ -49,37 +42,28 @@ double cpu_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 struct Request {
   std::string model, shape;
   int threads = 1, runs = 0;
-  bool layers = false, json = false, help = false;
+  bool layers = false, json = false;
 };
 
-int whole_number(const Argument& a) {
-  const int n = std::atoi(a.value.c_str());
-  if (n < 1 || n > 1'000'000)
-    throw train::ConfigError("", 0, 0, cat(a.spelt, " must be 1 or more"));
-  return n;
-}
-
-Request read_request(const std::vector<std::string>& args) {
-  Request r;
-  const Arguments parsed = parse_arguments(args, {{"model"},
-                                                  {"shape"},
-                                                  {"threads"},
-                                                  {"runs"},
-                                                  {"layers", true},
-                                                  {"json", true},
-                                                  {"help", true},
-                                                  {"h", true}});
-  for (const Argument& a : parsed.flags) {
-    if (a.name == "model") r.model = a.value;
-    if (a.name == "shape") r.shape = a.value;
-    if (a.name == "threads") r.threads = whole_number(a);
-    if (a.name == "runs") r.runs = whole_number(a);
-    if (a.name == "layers") r.layers = ocr::parse_bool(a.value) == 1;
-    if (a.name == "json") r.json = ocr::parse_bool(a.value) == 1;
-    if (a.name == "help" || a.name == "h") r.help = true;
-  }
-  if (r.model.empty() && !parsed.positional.empty()) r.model = parsed.positional[0];
-  return r;
+void add_options(Command& command, Request& r) {
+  command.describe("Measures a model on this machine.");
+  command.examples(kExamples);
+  command.closing(kClosing);
+  command.arguments("MODEL", 1, [&r](const Given& g) { r.model = g.text; });
+  command.option("model", "FILE", "the model", [&r](const Given& g) { r.model = g.text; });
+  command.option(
+      "shape", "NxCxHxW", "its input", [&r](const Given& g) { r.shape = g.text; },
+      "free sides: batch 1, height 48 or 960, width 320 or 960");
+  command.option(
+      "threads", "N", "threads of one run", [&r](const Given& g) { r.threads = g.whole(1, 1024); },
+      "1");
+  command.option(
+      "runs", "N", "runs that are timed; the median counts",
+      [&r](const Given& g) { r.runs = g.whole(1); }, "enough for 2 seconds");
+  command.flag("layers", "best time, GFLOP/s and share of the roofline of each layer",
+               [&r](const Given& g) { r.layers = g.truth(); });
+  command.flag("json", "the same as JSON", [&r](const Given& g) { r.json = g.truth(); });
+  add_log_options(command);
 }
 
 // The shape that was asked for, or one that suits the declared input.
@@ -213,14 +197,7 @@ void print_json(const Request& r, const Measured& m, const Peak& peak) {
   std::printf("%s\n", j.dump(1).c_str());
 }
 
-}  // namespace
-
-int run_bench(const std::vector<std::string>& args) {
-  const Request r = read_request(args);
-  if (r.help) {
-    std::fputs(kHelp, stdout);
-    return kExitOk;
-  }
+int bench(const Request& r) {
   if (r.model.empty())
     throw train::ConfigError("", 0, 0, "name a model: ocr bench --model FILE.onnx");
   const auto net = train::Net::compile(ocr::import_onnx(r.model));
@@ -233,6 +210,14 @@ int run_bench(const std::vector<std::string>& args) {
   else
     print_table(r, m, peak);
   return kExitOk;
+}
+
+}  // namespace
+
+void declare_bench(Command& command) {
+  const auto request = std::make_shared<Request>();
+  add_options(command, *request);
+  command.run([request] { return bench(*request); });
 }
 
 }  // namespace app

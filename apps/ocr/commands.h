@@ -1,16 +1,18 @@
-// The subcommands of `ocr`; each returns the exit code of the program.
+// The subcommands of `ocr`, one file each: declare_x makes its options and says what it runs.
 #pragma once
 #include <string>
-#include <vector>
 
 namespace app {
 
+class Command;
+
+/// Exit codes of the program.
 constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSome = 3, kExitInterrupted = 130;
 
-int run_infer(const std::vector<std::string>& args);
-int run_bench(const std::vector<std::string>& args);
+void declare_infer(Command& command);
+void declare_bench(Command& command);
 
-/// The build in a few words: "0.1.0 (avx2, Release, GCC 12.2.0)".
+/// The build in a few words: "0.1.0 (avx2, release, GCC 12.2)".
 std::string version_text();
 
 }  // namespace app

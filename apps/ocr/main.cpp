@@ -1,11 +1,10 @@
-// The command line of `ocr`: finds the subcommand and turns errors into one line.
-#include <cstdio>
-#include <cstring>
+// The command line of `ocr`: the table of subcommands; errors become one line.
 #include <exception>
 #include <new>
 
+#include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
-#include "libocr/pipeline/options.h"
+#include "apps/ocr/log.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/version.h"
 #include "libtrain/cpu/isa.h"
@@ -30,43 +29,22 @@ std::string version_text() {
 
 namespace {
 
-constexpr const char* kHelp = R"(ocr reads text in images and documents.
-
-  ocr infer page.jpg                    print the text of a page
+constexpr const char* kExamples =
+    R"(  ocr infer page.jpg                    print the text of a page
   ocr infer scans/ -o out --format json one JSON file per input, the folder mirrored
   ocr infer report.pdf --pages 1-3      pages of a PDF
   ocr infer page.jpg --visualize seen   a picture of what was found
   ocr bench --model det.onnx --layers   where the time goes
-
-Commands:
-  infer    read images, folders, PDF and TIFF files
-  bench    measure a model on this machine
-  help     this text; `ocr help infer` the options of a command
-
-Options:
-  --version  the version, the instruction set in use, the build
-  --help     this text; `ocr infer --help` lists every option
 )";
 
-int dispatch(const std::string& command, std::vector<std::string> args) {
-  if (command == "--version" || command == "-V" || command == "version") {
-    std::printf("ocr %s\n", version_text().c_str());
-    return kExitOk;
-  }
-  if (command == "--help" || command == "-h" || command == "help") {
-    if (!args.empty() && args[0] != "help" && args[0][0] != '-')
-      return dispatch(args[0], {"--help"});
-    std::fputs(kHelp, stdout);
-    return kExitOk;
-  }
-  if (command == "infer") return run_infer(args);
-  if (command == "bench") return run_bench(args);
-  const std::vector<std::string> known{"infer", "bench", "help", "version"};
-  const std::string near = ocr::nearest_name(command, known);
-  throw train::ConfigError(
-      "", 0, 0,
-      "there is no command '" + command + "'" +
-          (near.empty() ? "; `ocr --help` lists them" : "; did you mean `ocr " + near + "`?"));
+Program program() {
+  return {
+      "ocr reads text in images and documents.",
+      kExamples,
+      "`ocr COMMAND --help` or `ocr help COMMAND` has the options of a command, with examples.\n",
+      "ocr " + version_text(),
+      {{"infer", "read images, folders, PDF and TIFF files", declare_infer},
+       {"bench", "measure a model or whole pages on this machine", declare_bench}}};
 }
 
 }  // namespace
@@ -74,18 +52,14 @@ int dispatch(const std::string& command, std::vector<std::string> args) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 2) {
-      std::fputs(app::kHelp, stderr);
-      return app::kExitUsage;
-    }
-    return app::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+    return app::run_program(app::program(), std::vector<std::string>(argv + 1, argv + argc));
   } catch (const train::ConfigError& e) {
-    std::fprintf(stderr, "ocr: %s\n", e.what());
+    app::log_fatal(e.what());
     return app::kExitUsage;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "ocr: not enough memory\n");
+    app::log_fatal("not enough memory");
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "ocr: %s\n", e.what());
+    app::log_fatal(e.what());
   }
   return app::kExitFailed;
 }

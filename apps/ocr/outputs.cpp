@@ -128,9 +128,9 @@ Outputs::Outputs(const OutputOptions& options, const ocr::RunInfo& run)
   } else {
     kind_ = Kind::kFolder;
     folder_ = target;
-    journal = target + "/" + kJournalName;
+    journal = cat(target, "/", kJournalName);
     // PaddleOCR's label format is one file for all images, which PPOCRLabel opens.
-    if (options.format == Format::kPaddle) kind_ = Kind::kFile, file = target + "/Label.txt";
+    if (options.format == Format::kPaddle) kind_ = Kind::kFile, file = cat(target, "/Label.txt");
   }
   if (kind_ == Kind::kFile && options.format == Format::kJson && options.resume)
     throw train::ConfigError("", 0, 0,

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "libtrain/core/error.h"
+
 namespace app {
 
 namespace {
@@ -33,7 +35,7 @@ void Progress::draw() {
   const double seconds = std::chrono::duration<double>(drawn_ - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   const int64_t total = std::max(total_, done_);
-  std::string text = " " + std::to_string(done_) + "/" + std::to_string(total) + " pages";
+  std::string text = train::cat(" ", done_, "/", total, " pages");
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "  %.2f pages/s", rate);
   text += buffer;
@@ -45,7 +47,8 @@ void Progress::draw() {
   const int room = std::clamp(columns - static_cast<int>(text.size()) - 3, 0, 40);
   const auto filled = static_cast<int>(room * done_ / std::max<int64_t>(total, 1));
   std::string bar;
-  if (room >= 8) bar = "[" + std::string(filled, '#') + std::string(room - filled, '.') + "]";
+  if (room >= 8)
+    bar = train::cat("[", std::string(filled, '#'), std::string(room - filled, '.'), "]");
   std::fprintf(stderr, "\r\033[K%s%s", bar.c_str(), text.c_str());
   std::fflush(stderr);
   shown_ = true;

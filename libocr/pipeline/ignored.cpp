@@ -47,7 +47,6 @@ constexpr Ignored kIgnored[] = {
     {"benchmark", "use `ocr bench`"},
     {"save_log_path", kLog},
     {"show_log", kLog},
-    {"log_level", kLog},
     {"warmup", "nothing needs warming up"},
     {"invert", "pages are read as they are"},
     {"binarize", "pages are read as they are"},

@@ -445,6 +445,43 @@ TEST_F(Cli, BenchReportsAModel) {
   EXPECT_FALSE(j["layers"].empty());
 }
 
+TEST_F(Cli, MessagesByLevelAndIntoAFile) {
+  std::ofstream(in("bad.png")) << "this is no picture";
+  const std::string good = page("good.ppm", {"RG"});
+  const Result r = infer({in("bad.png"), good, "--use_gpu", "False", "--log-file", at("log/x.log"),
+                          "--log_level=debug"});
+  EXPECT_EQ(r.rc, 3);
+  for (const char* start : {"ocr: note: --use_gpu", "ocr: debug: det model", "ocr: error: "})
+    EXPECT_NE(r.err.find(start), std::string::npos) << start << "\n" << r.err;
+  const std::string log = slurp(at("log/x.log"));
+  for (const char* part : {"] ocr INFO: --use_gpu", "] ocr DEBUG: det model", "] ocr ERROR: "})
+    EXPECT_NE(log.find(part), std::string::npos) << part << "\n" << log;
+  const Result quiet = infer({in("bad.png"), good, "--use_gpu", "False", "--log_level", "error"});
+  EXPECT_EQ(quiet.err.find("note"), std::string::npos) << quiet.err;
+  EXPECT_NE(quiet.err.find("ocr: error: "), std::string::npos) << quiet.err;
+  EXPECT_EQ(infer({good, "--log_level", "loud"}).rc, 2);
+}
+
+// Names that could be taken for something else.
+TEST_F(Cli, FilesMayBeCalledLikeCommandsListsAndFlags) {
+  const fs::path a = page("a.ppm", {"RGB"});
+  for (const char* name : {"bench", "[a,b]", "--resume", "-1", "++"}) {
+    fs::copy(a, dir_ / name);
+    auto args = with_models({"-f", "text", "--", name});
+    args[2] = fs::absolute(args[2]);
+    const fs::path here = fs::current_path();
+    fs::current_path(dir_);
+    const Result r = ocr(args);
+    if (name[0] == '[' || name[0] == 'b') {
+      args.erase(args.end() - 2);  // needs no --
+      EXPECT_EQ(ocr(args).out, "RGB\n") << name;
+    }
+    fs::current_path(here);
+    EXPECT_EQ(r.rc, 0) << name << r.err;
+    EXPECT_EQ(r.out, "RGB\n") << name;
+  }
+}
+
 // With the real models, where they have been fetched.
 TEST_F(Cli, ReadsTheSampleReceipt) {
   const fs::path models = fs::path(OCR_SOURCE_DIR) / "models";
