@@ -1,0 +1,20 @@
+// A page of worst cases for a person to look at: one HTML file that holds its pictures.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ocr {
+
+struct GalleryItem {
+  std::string name;
+  std::vector<uint8_t> picture;    // PNG or JPEG; may be empty
+  std::string target, prediction;  // aligned, differences marked; both empty: left out
+  std::string note;
+};
+
+/// The page. Everything in it is escaped, nothing is loaded from elsewhere.
+std::string gallery_html(const std::string& title, const std::string& summary,
+                         const std::vector<GalleryItem>& items);
+
+}  // namespace ocr
