@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The slower checks: threads under ThreadSanitizer, kernels on emulated old CPUs, replay of the fuzzers' inputs, CUDA
-# compile, the official ONNX node tests, the Debian package in a clean root. What this machine cannot do is skipped and said.
-# usage: scripts/test_more.sh [PART]...      parts: tsan cpus fuzz onnx cuda deb (default: all)
+# The slower checks: threads under ThreadSanitizer, kernels on emulated old CPUs, the AVX-512 kernels on emulated
+# instructions, replay of the fuzzers' inputs, CUDA compile, the official ONNX node tests, the Debian package in a clean
+# root. What this machine cannot do is skipped and said.
+# usage: scripts/test_more.sh [PART]...      parts: tsan cpus avx512 fuzz onnx cuda deb (default: all)
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "$0")/common.sh"
 usage_if_asked "$@"
 parts=("$@")
-[ $# -gt 0 ] || parts=(tsan cpus fuzz onnx cuda deb)
+[ $# -gt 0 ] || parts=(tsan cpus avx512 fuzz onnx cuda deb)
 ensure_sets test more
 
 part_tsan() {
@@ -29,6 +30,16 @@ part_cpus() {
       check "$target on $cpu" qemu-x86_64-static -cpu "$cpu" "build/release/tests/$target" --gtest_brief=1
     done
   done
+}
+
+# Everything that runs on the kernels, over the AVX-512 ones built from AVX2 instructions (tests/support/avx512_emulated.h).
+part_avx512() {
+  local targets
+  grep -qw avx2 /proc/cpuinfo || { skip "AVX-512 kernels, emulated" "this CPU has no AVX2"; return; }
+  mapfile -t targets < <(test_targets emulation cpu ops graph autograd onnx)
+  step "AVX-512 kernels, emulated"
+  build emulated -- "${targets[@]}"
+  OCR_ISA=avx512 run_ctest build/emulated --exclude-regex '_NOT_BUILT$|^check_|^fuzz_|^example_|^inference_'
 }
 
 # The corpus, and more mutations of it than the ordinary tests run, under AddressSanitizer.

@@ -19,6 +19,9 @@ bool has(Isa isa) {
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     case Isa::kAvx512:
+#ifdef OCR_EMULATE_AVX512
+      return has(Isa::kAvx2);
+#endif
       return has(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl");
