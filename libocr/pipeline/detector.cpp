@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <opencv2/imgproc.hpp>
 
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/tiles.h"
@@ -13,7 +14,11 @@ constexpr int kTileOverlap = 192;    // pixels of the net's input; about six lin
 constexpr int kMinTileSide = 128;    // a strip gets margins up to this, or its text is not found
 constexpr double kLeastScale = 0.5;  // a page scaled below this by the cap is searched in tiles
 constexpr int kMostEnlarged = 8;     // the default rule's: a line 11 pixels high is not made 736
-constexpr int kProbe = 640;          // side of the plan that tells memory per pixel
+constexpr int kShrink = 4;  // of the copies in which lines too tall for a tile are looked for
+constexpr int kLeastTall =
+    12;  // pixels of the net's input: lower lines of a copy are not looked at
+constexpr double kLeastInk = 0.06;  // of such a line's box
+constexpr int kProbe = 640;         // side of the plan that tells memory per pixel
 
 std::array<double, 3> triple(const std::vector<double>& v) { return {v[0], v[1], v[2]}; }
 
@@ -75,6 +80,33 @@ bool one_colour(const cv::Mat& tile) {
   for (int y = 1; y < tile.rows; ++y)
     if (std::memcmp(first, tile.ptr(y), row) != 0) return false;
   return true;
+}
+
+// The share of pixels in a box that stand out from its ground (the median): a fifth or so for large
+// letters, next to nothing where a small copy shows one where there are but a few thin lines.
+double ink_share(const cv::Mat& page, const Polygon& box) {
+  const Bounds b = bounds_of(box);
+  const cv::Rect area =
+      cv::Rect(cv::Point(static_cast<int>(b.x0), static_cast<int>(b.y0)),
+               cv::Point(static_cast<int>(b.x1) + 1, static_cast<int>(b.y1) + 1)) &
+      cv::Rect(0, 0, page.cols, page.rows);
+  std::array<int64_t, 256> count{};
+  for (int y = area.y; y < area.y + area.height; ++y) {
+    const uchar* p = page.ptr(y) + 3 * area.x;
+    for (int x = 0; x < area.width; ++x, p += 3) ++count[(p[0] + 2 * p[1] + p[2]) / 4];
+  }
+  const auto below = [&](double share) {  // the brightness that so many pixels do not exceed
+    int64_t left = static_cast<int64_t>(share * area.area());
+    int v = 0;
+    for (; v < 255 && (left -= count[v]) >= 0; ++v) {
+    }
+    return v;
+  };
+  const int ground = below(0.5), range = std::max(ground - below(0.01), below(0.99) - ground);
+  int64_t ink = 0;
+  for (int v = 0; v < 256; ++v)
+    if (2 * std::abs(v - ground) > std::max(range, 32)) ink += count[v];
+  return area.area() > 0 ? static_cast<double>(ink) / area.area() : 0;
 }
 
 }  // namespace
@@ -191,7 +223,36 @@ Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) 
       t.detections = whole(part, size, scratch, out.cut_candidates);
       tiles.push_back(std::move(t));
     }
-  out.boxes = merge_tiles(tiles, page.cols, page.rows);
+  std::vector<Detection> tall;
+  if (out.tiles > 1) {
+    const double least = std::max<double>(kLeastTall, overlap / 2.0 / kShrink) / scale;
+    tall = tall_lines(page, scale, static_cast<float>(least), scratch, out);
+  }
+  TileMergeOptions merge;
+  merge.edge_margin = std::max(4.f, static_cast<float>(4 / scale));
+  out.boxes = merge_tiles(tiles, page.cols, page.rows, merge, tall);
+  return out;
+}
+
+// Lines at least `least` pixels high in a copy of the page of a quarter of its sides.
+std::vector<Detection> Detector::tall_lines(const cv::Mat& page, double scale, float least,
+                                            Scratch& scratch, Detections& totals) const {
+  cv::Mat copy;
+  cv::resize(page, copy,
+             cv::Size(std::max(1, page.cols / kShrink), std::max(1, page.rows / kShrink)), 0, 0,
+             cv::INTER_AREA);
+  Detections found = tiles(copy, scale, scratch);  // which looks at a copy of the copy, if need be
+  totals.tiles += found.tiles;
+  totals.cut_candidates += found.cut_candidates;
+  const float x = static_cast<float>(page.cols) / static_cast<float>(copy.cols);
+  const float y = static_cast<float>(page.rows) / static_cast<float>(copy.rows);
+  std::vector<Detection> out;
+  for (Detection& d : found.boxes) {
+    if (min_area_rect(d.points).short_side < least || ink_share(copy, d.points) < kLeastInk)
+      continue;
+    for (Point2f& p : d.points) p = {p.x * x, p.y * y};
+    out.push_back(std::move(d));
+  }
   return out;
 }
 

@@ -451,6 +451,7 @@ PageResult Pipeline::run(const ImageView& page, Scratch& scratch) const {
   else
     impl_->read_page(page, scratch, result);
   scratch.dump = nullptr;
+  scratch.end_page();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -1,5 +1,7 @@
 // What one thread needs to read pages: the nets' arena, an input buffer, a pool. Internal.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,12 +24,27 @@ class Scratch {
   train::Feed input(int64_t n, int64_t h, int64_t w) {
     const train::Shape shape{n, 3, h, w};
     const size_t bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
+    input_peak_ = std::max(input_peak_, bytes);
     if (!input_ || input_->bytes() < bytes) {
       input_.reset();  // freed before the larger one is taken
       input_ = std::make_shared<train::Storage>(bytes);
     }
     return {train::Tensor(input_, 0, shape, train::DType::kF32), train::Layout::kChannelsLast};
   }
+
+  /// To be called after each page: memory that only an unusually large page needed goes back. What
+  /// one of the last pages needed stays, so that a run of large pages does not pay for it each time.
+  void end_page() {
+    recent_[pages_++ % recent_.size()] = std::max(context_.take_peak(), input_peak_);
+    input_peak_ = 0;
+    const size_t keep = std::max(kKeep, *std::max_element(recent_.begin(), recent_.end()));
+    if (std::max(context_.arena_bytes(), input_ ? input_->bytes() : 0) <= keep) return;
+    outputs_.clear();
+    context_.shrink(keep);
+    if (input_ && input_->bytes() > keep) input_.reset();
+  }
+  /// Bytes held from page to page.
+  size_t held_bytes() const { return context_.arena_bytes() + (input_ ? input_->bytes() : 0); }
 
   /// Runs a net on one input and returns its first output, valid until the next run.
   const train::Tensor& run(const train::Net& net, const train::Feed& feed) {
@@ -36,10 +53,14 @@ class Scratch {
   }
 
  private:
+  static constexpr size_t kKeep = size_t{256} << 20;
+
   train::ThreadPool pool_;
   train::Context context_;
   std::shared_ptr<train::Storage> input_;
   std::vector<train::Tensor> outputs_;
+  std::array<size_t, 4> recent_{};  // the largest block that each of the last pages needed
+  size_t pages_ = 0, input_peak_ = 0;
 };
 
 }  // namespace ocr

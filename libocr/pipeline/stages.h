@@ -64,6 +64,8 @@ class Detector {
   std::vector<Detection> whole(const cv::Mat& page, const DetectionSize& size, Scratch& scratch,
                                int64_t& cut) const;
   Detections tiles(const cv::Mat& page, double scale, Scratch& scratch) const;
+  std::vector<Detection> tall_lines(const cv::Mat& page, double scale, float least,
+                                    Scratch& scratch, Detections& totals) const;
 
   Model model_;
   DbOptions db_;

@@ -174,6 +174,60 @@ void drop_covered_rests(std::vector<Item>* items) {
   items->swap(kept);
 }
 
+// How much an item inside a tall line looks like a line of its own: 1 when it is longer than a part
+// of a letter could be, 0.5 when it could be a stroke of one, of which there are not many; never a
+// slice that a seam along the line has cut off.
+double as_other_line(const Item& item, const Item& line) {
+  const bool across = item.bounds.width() >= item.bounds.height();
+  if (across ? item.top || item.bottom : item.left || item.right) return 0;
+  const RotatedRect i = min_area_rect(item.points), l = min_area_rect(line.points);
+  if (i.short_side < 0.6f * l.short_side && i.long_side > 1.2f * l.short_side) return 1;
+  const bool thin = i.short_side < 0.3f * l.short_side && i.long_side > 3 * i.short_side;
+  return thin && i.long_side > 0.4f * l.short_side ? 0.5 : 0;
+}
+
+// Whether a line of the smaller copy adds nothing: a tile shows it whole, or other lines in its
+// place. `inside`: the items that lie mostly in it.
+bool is_known(const Item& line, const std::vector<const Item*>& inside) {
+  double whole = 0, others = 0;
+  for (const Item* item : inside) {
+    others += as_other_line(*item, line);
+    if (others >= 1) return true;
+    if (item->cut()) continue;
+    const double common = intersection_area(item->points, line.points);
+    if (common >= 0.6 * line.area) return true;
+    whole += common;
+  }
+  return whole >= 0.35 * line.area;
+}
+
+// Puts lines of the smaller copy in the place of their pieces.
+void take_tall(const std::vector<Detection>& tall, size_t tile, std::vector<Item>* items) {
+  for (const Detection& d : tall) {
+    Item line;
+    line.points = d.points;
+    line.score = d.score;
+    line.area = polygon_area(line.points);
+    line.bounds = bounds_of(line.points);
+    line.tile = tile;
+    std::vector<const Item*> inside;
+    for (const Item& item : *items)
+      if (intersection_area(item.points, line.points) > 0.5 * item.area) inside.push_back(&item);
+    if (is_known(line, inside)) continue;
+    std::vector<Item> kept;
+    size_t next = 0;
+    for (Item& item : *items) {
+      if (next < inside.size() && inside[next] == &item)
+        ++next;
+      else
+        kept.push_back(std::move(item));
+    }
+    kept.push_back(std::move(line));
+    items->swap(kept);
+  }
+  std::sort(items->begin(), items->end(), before);
+}
+
 size_t find_root(std::vector<size_t>* parent, size_t i) {
   while ((*parent)[i] != i) i = (*parent)[i] = (*parent)[(*parent)[i]];
   return i;
@@ -248,8 +302,10 @@ std::vector<int> tile_origins(int length, int tile, int overlap) {
 }
 
 std::vector<Detection> merge_tiles(const std::vector<Tile>& tiles, int page_width, int page_height,
-                                   const TileMergeOptions& options) {
+                                   const TileMergeOptions& options,
+                                   const std::vector<Detection>& tall) {
   std::vector<Item> items = collect(tiles, page_width, page_height, options.edge_margin);
+  if (!tall.empty()) take_tall(tall, tiles.size(), &items);
   drop_covered_rests(&items);
   std::vector<size_t> parent(items.size());
   std::iota(parent.begin(), parent.end(), size_t{0});

@@ -14,7 +14,8 @@ struct Tile {
 };
 
 struct TileMergeOptions {
-  float edge_margin = 4;           // a box within this of an inner tile edge counts as cut there
+  float edge_margin = 4;           // a box within this of an inner tile edge counts as cut there;
+                                   // for maps of another scale than the page: max(4, 4 / scale)
   double duplicate_overlap = 0.5;  // shared area / smaller area that makes two boxes one text
   double line_overlap = 0.6;       // shared height / smaller height of two parts of one line
 };
@@ -28,7 +29,13 @@ std::vector<int> tile_origins(int length, int tile, int overlap);
 /// enclosing rectangle (polygons: to their union), scores weighted by area. The result depends
 /// neither on the order of the tiles nor on that of the detections in them; it is sorted by top,
 /// then left. Points are clipped to the page.
+///
+/// `tall`: lines found in a smaller copy of the page, in page pixels, that may be higher than what
+/// two tiles share, so that tiles show nothing but pieces of them. One replaces what lies in it,
+/// unless a tile shows it whole, or shows whole other lines there: then the small copy has run
+/// several into one.
 std::vector<Detection> merge_tiles(const std::vector<Tile>& tiles, int page_width, int page_height,
-                                   const TileMergeOptions& options = {});
+                                   const TileMergeOptions& options = {},
+                                   const std::vector<Detection>& tall = {});
 
 }  // namespace ocr

@@ -28,6 +28,7 @@ void key_of(std::span<const Feed> feeds, Key& key) {
 }  // namespace
 
 char* Context::arena(size_t bytes) {
+  peak_ = std::max(peak_, bytes);
   if (!arena_ || arena_->bytes() < bytes) {
     arena_.reset();  // before the larger one is taken: the peak is one arena, not two
     arena_ = std::make_shared<Storage>(bytes);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libtrain/graph/graph.h"
@@ -42,6 +43,13 @@ class Context {
   /// earlier pointers.
   char* arena(size_t bytes);
   size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+  /// The largest arena that was asked for since the last call of this.
+  size_t take_peak() { return std::exchange(peak_, 0); }
+  /// Gives the arena back when it is larger than `most`; tensors of earlier results that are still
+  /// held keep their memory.
+  void shrink(size_t most) {
+    if (arena_bytes() > most) arena_.reset();
+  }
   const std::shared_ptr<Storage>& storage() const { return arena_; }
   /// Filled with one entry per step when set.
   std::vector<StepProfile>* profile = nullptr;
@@ -51,6 +59,7 @@ class Context {
  private:
   friend class Instance;
   std::shared_ptr<Storage> arena_;
+  size_t peak_ = 0;
   friend class Net;
   // Scratch, so that a run allocates nothing.
   std::vector<View> views_;

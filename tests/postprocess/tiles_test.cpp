@@ -187,6 +187,37 @@ TEST(Tiles, SlantedLineIsJoinedAlongItsSlant) {
   EXPECT_TRUE(merged[0].score > 0.7 && merged[0].score < 0.9);
 }
 
+TEST(Tiles, LinesHigherThanTheOverlapComeFromTheSmallerCopy) {
+  // Letters 800 pixels high; the tiles of 500 show upper, middle and lower parts of them.
+  const std::vector<Polygon> lines{box(100, 350, 2000, 1150), box(60, 1300, 800, 1330)};
+  const std::vector<Tile> tiles = cut_into_tiles(lines, 500, 60);
+  EXPECT_GT(merge_tiles(tiles, kPageWidth, kPageHeight).size(), 2u);
+  const auto merged = merge_tiles(tiles, kPageWidth, kPageHeight, {}, {{lines[0], 0.9}});
+  ASSERT_EQ(merged.size(), 2u);
+  EXPECT_EQ(merged[0].points, lines[0]);
+  EXPECT_EQ(merged[0].score, 0.9);
+}
+
+TEST(Tiles, AParagraphRunTogetherInTheSmallerCopyStaysLines) {
+  std::vector<Polygon> lines;
+  for (int i = 0; i < 8; ++i) {
+    const float y = 500 + 40 * static_cast<float>(i);
+    lines.push_back(box(100, y, 600, y + 24));
+  }
+  const std::vector<Tile> tiles = cut_into_tiles(lines, 700, 128);
+  const Polygon block = box(96, 496, 604, 808);
+  EXPECT_EQ(merge_tiles(tiles, kPageWidth, kPageHeight, {}, {{block, 0.7}}).size(), lines.size());
+  // So do lines far apart, of which a box around three would be mostly paper.
+  const auto few = cut_into_tiles({lines[0], lines[3], lines[6]}, 700, 128);
+  EXPECT_EQ(merge_tiles(few, kPageWidth, kPageHeight, {}, {{block, 0.7}}).size(), 3u);
+  // A line that a tile shows whole stays as the tile has it.
+  const std::vector<Tile> one{{0, 0, 700, 700, {{box(50, 100, 600, 300), 0.8}}},
+                              {600, 0, 700, 700, {}}};
+  const auto same = merge_tiles(one, 1300, 700, {}, {{box(44, 92, 608, 308), 0.9}});
+  ASSERT_EQ(same.size(), 1u);
+  EXPECT_EQ(same[0].points, box(50, 100, 600, 300));
+}
+
 TEST(Tiles, UncutBoxesOfOneTileStayApart) {
   std::vector<Tile> tiles{{0, 0, 500, 500, {{box(10, 10, 200, 40), 1}, {box(15, 12, 190, 38), 1}}}};
   EXPECT_EQ(merge_tiles(tiles, 500, 500).size(), 2u);
