@@ -90,6 +90,23 @@ class ConcatGradient final : public Gradient {
   std::shared_ptr<const Op> grad_;
 };
 
+// The parts side by side again; a part that nothing flowed to is 0.
+class SplitGradient final : public Gradient {
+ public:
+  explicit SplitGradient(const SplitOp& op)
+      : Gradient({}), concat_(std::make_shared<ConcatOp>(op.axis)) {}
+  void run(GradContext& c) const override {
+    if (!c.needs(0)) return;
+    std::vector<Array> parts;
+    for (size_t i = 0; i < c.outputs(); ++i)
+      parts.push_back(c.has_grad(i) ? c.grad(i) : Array(Tensor::zeros(c.output(i).shape)));
+    c.set(0, c.eager().run(concat_, parts, 1)[0]);
+  }
+
+ private:
+  std::shared_ptr<const Op> concat_;
+};
+
 // dx = 0 but for the places [begin, ...] that dy came from. Inputs: x (shape alone), the constants
 // of Slice up to index 4, dy.
 std::shared_ptr<const Op> slice_grad_op() {
@@ -173,6 +190,9 @@ std::shared_ptr<const Gradient> transpose_gradient(const Op& op) {
 }
 std::shared_ptr<const Gradient> concat_gradient(const Op& op) {
   return std::make_shared<ConcatGradient>(dynamic_cast<const ConcatOp&>(op));
+}
+std::shared_ptr<const Gradient> split_gradient(const Op& op) {
+  return std::make_shared<SplitGradient>(dynamic_cast<const SplitOp&>(op));
 }
 std::shared_ptr<const Gradient> slice_gradient(const Op&) {
   return std::make_shared<SliceGradient>();

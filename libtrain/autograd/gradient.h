@@ -19,6 +19,8 @@ class GradContext {
   const Array& input(size_t i) const { return checked(node_.inputs[i], "input", i); }
   const Array& output(size_t i) const { return checked(node_.outputs[i], "output", i); }
   size_t inputs() const { return node_.inputs.size(); }
+  size_t outputs() const { return node_.outputs.size(); }
+  bool has_grad(size_t i) const { return node_.outputs[i].slot->grad.present; }
   /// True when input `i` is there and a gradient must flow to it.
   bool needs(size_t i) const;
   /// Hands over d loss / d input i, of the input's shape, in any layout.
@@ -66,6 +68,7 @@ std::shared_ptr<const Gradient> global_max_pool_gradient(const Op& op);
 std::shared_ptr<const Gradient> reshape_gradient(const Op& op);
 std::shared_ptr<const Gradient> transpose_gradient(const Op& op);
 std::shared_ptr<const Gradient> concat_gradient(const Op& op);
+std::shared_ptr<const Gradient> split_gradient(const Op& op);
 std::shared_ptr<const Gradient> slice_gradient(const Op& op);
 std::shared_ptr<const Gradient> pad_gradient(const Op& op);
 std::shared_ptr<const Gradient> embedding_gradient(const Op& op);
@@ -74,8 +77,14 @@ std::shared_ptr<const Gradient> softmax_gradient(const Op& op);
 std::shared_ptr<const Gradient> layer_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> batch_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> batch_norm_train_gradient(const Op& op);
+std::shared_ptr<const Gradient> group_norm_gradient(const Op& op);
+std::shared_ptr<const Gradient> attention_gradient(const Op& op);
+std::shared_ptr<const Gradient> lstm_gradient(const Op& op);
 std::shared_ptr<const Gradient> resize_gradient(const Op& op);
 std::shared_ptr<const Gradient> dropout_gradient(const Op& op);
+std::shared_ptr<const Gradient> ctc_gradient(const Op& op);
+std::shared_ptr<const Gradient> linear_ctc_gradient(const Op& op);
+std::shared_ptr<const Gradient> map_loss_gradient(const Op& op);
 std::shared_ptr<const Gradient> softmax_cross_entropy_gradient(const Op& op);
 std::shared_ptr<const Gradient> round16_gradient(const Op& op);  // amp/autocast.cpp
 /// Null where the function has no derivative here.

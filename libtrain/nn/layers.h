@@ -160,6 +160,8 @@ class SoftmaxCrossEntropy final : public Module {
  public:
   explicit SoftmaxCrossEntropy(float smoothing = 0)
       : op_(std::make_shared<SoftmaxCrossEntropyOp>(smoothing)) {}
+  explicit SoftmaxCrossEntropy(const CrossEntropyOptions& options)
+      : op_(std::make_shared<SoftmaxCrossEntropyOp>(options)) {}
   Variable operator()(Tape& tape, const Variable& logits, const Variable& labels) const {
     return tape.apply(op_, std::array{logits, labels}, 2)[0];
   }

@@ -54,7 +54,6 @@ class Real {
   friend Real abs(const Real& a) {
     return unary(a, std::abs(a.value_), a.value_ < 0 ? -1 : a.value_ > 0 ? 1 : 0);
   }
-  friend double value_of(const Real& a) { return a.value_; }
 
   /// The gradient of sum(seed y) for every entry of the recording, and with `magnitude` the same
   /// sum over absolute values of all paths: what rounding errors are relative to.
@@ -103,5 +102,6 @@ class Real {
 };
 
 inline double value_of(double a) { return a; }
+inline double value_of(const Real& a) { return a.value(); }
 
 }  // namespace train::reference

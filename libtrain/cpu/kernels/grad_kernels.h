@@ -37,6 +37,12 @@ struct GradTable {
   /// dx = y (dy - sum(dy y)), or with log_form dy - exp(y) sum(dy), row by row.
   void (*softmax_grad)(const float* y, const float* dy, float* dx, int64_t rows, int64_t cols,
                        bool log_form);
+  /// One sample's step of an LSTM: z [4 h] in the order i f g o becomes the gates; c_before null =
+  /// 0.
+  void (*lstm_cell)(float* z, const float* c_before, int64_t h, float* c, float* y);
+  /// Its gradient: dh of the output; dc is that of the cell after the step and becomes that before.
+  void (*lstm_cell_grad)(const float* gates, const float* c_before, const float* c, const float* dh,
+                         int64_t h, float* dc, float* dz);
   /// y[c] += sum over rows of a[r, c] b[r, c].
   void (*dot_rows)(const float* a, const float* b, int64_t rows, int64_t cols, float* y);
   /// out[r] = sum over c of a[r, c] b[r, c].

@@ -134,6 +134,40 @@ void softmax_grad(const float* y, const float* dy, float* dx, int64_t rows, int6
   }
 }
 
+void lstm_cell(float* z, const float* c_before, int64_t h, float* c, float* y) {
+  for (int64_t k = 0; k < h; k += W) {
+    const int64_t left = h - k;
+    const V i = sigmoid(load_n(z + k, left)), f = sigmoid(load_n(z + h + k, left));
+    const V g = tanh(load_n(z + 2 * h + k, left)), o = sigmoid(load_n(z + 3 * h + k, left));
+    const V before = c_before ? load_n(c_before + k, left) : zero();
+    const V now = fma(f, before, mul(i, g));
+    store_n(z + k, i, left);
+    store_n(z + h + k, f, left);
+    store_n(z + 2 * h + k, g, left);
+    store_n(z + 3 * h + k, o, left);
+    store_n(c + k, now, left);
+    store_n(y + k, mul(o, tanh(now)), left);
+  }
+}
+
+void lstm_cell_grad(const float* gates, const float* c_before, const float* c, const float* dh,
+                    int64_t h, float* dc, float* dz) {
+  const V one = set1(1.f);
+  for (int64_t k = 0; k < h; k += W) {
+    const int64_t left = h - k;
+    const V i = load_n(gates + k, left), f = load_n(gates + h + k, left);
+    const V g = load_n(gates + 2 * h + k, left), o = load_n(gates + 3 * h + k, left);
+    const V before = c_before ? load_n(c_before + k, left) : zero();
+    const V t = tanh(load_n(c + k, left)), d = load_n(dh + k, left);
+    const V dnow = fma(mul(d, o), fnma(t, t, one), load_n(dc + k, left));
+    store_n(dz + k, mul(mul(dnow, g), mul(i, sub(one, i))), left);
+    store_n(dz + h + k, mul(mul(dnow, before), mul(f, sub(one, f))), left);
+    store_n(dz + 2 * h + k, mul(mul(dnow, i), fnma(g, g, one)), left);
+    store_n(dz + 3 * h + k, mul(mul(d, t), mul(o, sub(one, o))), left);
+    store_n(dc + k, mul(dnow, f), left);
+  }
+}
+
 void dot_rows(const float* a, const float* b, int64_t rows, int64_t cols, float* y) {
   for (int64_t c = 0; c < cols; c += W) {
     const int64_t left = cols - c;
@@ -159,6 +193,8 @@ constinit const GradTable kGradTable = {
     .norm_grad_apply = norm_grad_apply,
     .layer_norm_grad = layer_norm_grad,
     .softmax_grad = softmax_grad,
+    .lstm_cell = lstm_cell,
+    .lstm_cell_grad = lstm_cell_grad,
     .dot_rows = dot_rows,
     .dot_cols = dot_cols,
 };
