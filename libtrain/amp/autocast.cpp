@@ -13,7 +13,7 @@ constexpr int64_t kGrain = 8192;  // elements
 
 constexpr std::array<std::string_view, 10> kProducts{
     "Conv", "ConvTranspose", "MatMul", "Gemm",      "Linear",
-    "LSTM", "BiLSTM",        "RNN",    "Attention", "MultiHeadAttention"};
+    "LSTM", "LstmTrain",     "RNN",    "Attention", "MultiHeadAttention"};
 
 bool has(const std::vector<std::string>& list, std::string_view op) {
   return std::ranges::find(list, op) != list.end();
