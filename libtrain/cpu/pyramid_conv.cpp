@@ -125,6 +125,10 @@ void PyramidConv::Impl::add_source(const PyramidSource& in, size_t input) {
   s.s = in;
   s.input = input;
   s.groups = phase_groups(d.k, in.factor);
+  if (!in.weights && !in.lateral) {  // only added
+    sources.push_back(std::move(s));
+    return;
+  }
   for (const PhaseGroup& y : s.groups)
     for (const PhaseGroup& x : s.groups) {
       const int64_t k = int64_t{y.taps} * x.taps * in.channels;
@@ -133,8 +137,9 @@ void PyramidConv::Impl::add_source(const PyramidSource& in, size_t input) {
     }
   s.floats += 64;  // kernels may load past the end
   const int64_t taps = int64_t{d.k} * d.k, cols = wide_cols();
-  std::vector<float> wide(static_cast<size_t>(in.mid * cols));  // [mid][taps][cout]
-  for (int64_t o = 0; o < d.cout; ++o)
+  std::vector<float> wide;  // [mid][taps][cout]
+  if (in.weights) wide.resize(static_cast<size_t>(in.mid * cols));
+  for (int64_t o = 0; o < (in.weights ? d.cout : 0); ++o)
     for (int64_t m = 0; m < in.mid; ++m)
       for (int64_t t = 0; t < taps; ++t)
         wide[static_cast<size_t>(m * cols + t * d.cout + o)] =
@@ -144,7 +149,8 @@ void PyramidConv::Impl::add_source(const PyramidSource& in, size_t input) {
     for (int64_t m = 0; m < in.mid; ++m)
       for (int64_t c = 0; c < in.channels; ++c)
         s.side[static_cast<size_t>(c * in.mid + m)] = in.lateral[m * in.channels + c];
-    s.wide = std::make_unique<PackedWeights>(*table, wide.data(), cols, 1, in.mid, cols, nullptr);
+    if (in.weights)
+      s.wide = std::make_unique<PackedWeights>(*table, wide.data(), cols, 1, in.mid, cols, nullptr);
   } else {
     s.taps = std::move(wide);
   }
@@ -166,7 +172,8 @@ void PyramidConv::Impl::add_source(const PyramidSource& in, size_t input) {
 void PyramidConv::Impl::compose(const Source& s, const float* gate, float* side,
                                 float* composed) const {
   const int64_t cols = wide_cols();
-  if (!s.wide) {
+  if (!s.wide && !s.side.empty()) side = composed;  // no weights: the lateral is the kernel
+  if (!s.wide && s.side.empty()) {
     for (int64_t c = 0; c < s.s.channels; ++c)
       for (int64_t i = 0; i < cols; ++i)
         composed[c * cols + i] = s.taps[static_cast<size_t>(c * cols + i)] * (gate ? gate[c] : 1.f);
@@ -175,6 +182,7 @@ void PyramidConv::Impl::compose(const Source& s, const float* gate, float* side,
   for (int64_t c = 0; c < s.s.channels; ++c)
     for (int64_t m = 0; m < s.s.mid; ++m)
       side[c * s.s.mid + m] = s.side[static_cast<size_t>(c * s.s.mid + m)] * (gate ? gate[m] : 1.f);
+  if (!s.wide) return;
   GemmArgs g{};
   g.x = side, g.ldx = s.s.mid;
   g.b = s.wide->view();
@@ -243,7 +251,8 @@ int64_t PyramidConv::Impl::composed_floats() const {
 int64_t PyramidConv::Impl::line_floats(int64_t w) const {
   int64_t floats = 0;
   for (const Source& s : sources)
-    if (s.s.factor > 1) floats += static_cast<int64_t>(s.groups.size()) * (w / s.s.factor) * d.cout;
+    if (s.s.factor > 1 && !s.kernels.empty())
+      floats += static_cast<int64_t>(s.groups.size()) * (w / s.s.factor) * d.cout;
   return (floats + 15) / 16 * 16;
 }
 
@@ -252,7 +261,9 @@ PyramidConv::PyramidConv(const PyramidDesc& d, const std::vector<PyramidSource>&
   bool whole = false;
   for (const PyramidSource& s : sources) {
     whole = whole || s.factor == 1;
-    if (s.factor < 1 || s.factor > 64 || s.channels < 1 || s.mid < 1 || !s.weights ||
+    const bool identity =
+        !s.weights && d.k == 1 && s.mid == d.cout && (s.lateral || (s.factor > 1 && !s.gated));
+    if (s.factor < 1 || s.factor > 64 || s.channels < 1 || s.mid < 1 || (!s.weights && !identity) ||
         (!s.lateral && s.mid != s.channels))
       throw ShapeError("a pyramid convolution with an impossible source");
   }
@@ -327,7 +338,14 @@ struct PyramidConv::Impl::Rows {
     }
     e.residual = begun ? Residual::kBeforeAct : Residual::kNone;
     a.e = epilogue_args(e, begun);
-    impl.table->conv(a, r, r + 1);
+    if (impl.d.k > 1) return impl.table->conv(a, r, r + 1);
+    GemmArgs g{};
+    g.x = a.g.x + r * w * a.g.ldx, g.ldx = a.g.ldx;
+    g.b = a.b;
+    g.y = row, g.ldy = ldy;
+    g.res = a.g.res, g.ldr = ldy;
+    g.e = a.e;
+    impl.table->gemm(g, 0, w);
   }
   // Adds an enlarged map to the row. Its lines serve all rows of a group of phases. Returns where
   // the lines of the next map lie.
@@ -335,6 +353,11 @@ struct PyramidConv::Impl::Rows {
     const Source& s = impl.sources[i];
     const int64_t f = s.s.factor, q = r / f, phase = r % f, cout = impl.d.cout,
                   width = w / f * cout;
+    if (s.kernels.empty()) {
+      impl.table->gather_add(maps[i].x + q * (w / f) * maps[i].ldx, maps[i].ldx, maps[i].index,
+                             begun, row, ldy, w, cout);
+      return line;
+    }
     size_t gy = 0;
     while (phase >= s.groups[gy].first + s.groups[gy].count) ++gy;
     const size_t groups = s.groups.size();
@@ -365,7 +388,7 @@ void PyramidConv::run(const Input* in, int64_t n, int64_t h, int64_t w, float* y
     const Impl::Source& s = p.sources[i];
     if (s.s.gated)
       own[i] = take(s.floats);
-    else
+    else if (s.packed)
       maps[i].packed = static_cast<const float*>(s.packed->data());
     if (s.s.factor > 1) {
       int32_t* const index = reinterpret_cast<int32_t*>(take(w));

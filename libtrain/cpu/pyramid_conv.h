@@ -17,7 +17,7 @@ struct PyramidSource {
   int factor = 1;                  // of nearest-neighbour enlargement, both axes
   int64_t channels = 0;            // of x
   int64_t mid = 0;                 // of what the weights read; == channels without `lateral`
-  const float* weights = nullptr;  // [cout, mid, k, k]
+  const float* weights = nullptr;  // [cout, mid, k, k]; null with k == 1: the identity
   const float* lateral = nullptr;  // [mid, channels]: a 1x1 convolution without bias, or null
   bool gated = false;              // a factor per image and mid channel comes with run()
 };

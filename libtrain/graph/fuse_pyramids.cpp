@@ -73,6 +73,8 @@ class PyramidPass {
   void run() {
     for (size_t i = 0; i < r_.size(); ++i)
       if (r_.node(i).op) rewrite(r_.node(i));
+    for (size_t i = 0; i < r_.size(); ++i)  // of what is left
+      if (r_.node(i).op) merge_lateral(r_.node(i));
   }
 
  private:
@@ -95,6 +97,25 @@ class PyramidPass {
     }
     if (!pays(terms, *w)) return;
     replace(n, *op, *w, terms);
+  }
+
+  // up(x) + gate * lateral: the gate scales the weights, the sum is made where it is stored.
+  void merge_lateral(Node& n) {
+    const int f = repeats(r_, n);
+    if (f < 2 || n.inputs.size() <= kResizeResidual || !shapes_[n.outputs[0]]) return;
+    Node* mul = r_.sole<BinaryOp>(n.inputs[kResizeResidual]);
+    if (!mul || !Rewriter::is_binary(*mul, BinaryKind::kMul)) return;
+    for (const int side : {0, 1}) {
+      Node* conv = r_.sole<ConvOp>(mul->inputs[side]);
+      const ValueId gate = mul->inputs[1 - side];
+      if (!pointwise(r_, conv, false) ||
+          !is_gate(gate, mul->inputs[side], (*shapes_[n.outputs[0]])[1]))
+        continue;
+      r_.become(n, std::make_shared<PyramidConvOp>(std::vector<int>{f, 1}, 1, cpu::Activation{}),
+                {n.inputs[0], kNoValue, kNoValue, kNoValue, conv->inputs[0], kNoValue,
+                 conv->inputs[1], gate, kNoValue});
+      return;
+    }
   }
 
   bool suits(const Node& n, const ConvOp& op, const Tensor& w) const {
@@ -189,7 +210,10 @@ class PyramidPass {
       inputs.insert(inputs.end(), {t.x, weights, t.lateral, t.gate});
     }
     inputs.push_back(n.inputs.size() > 2 ? n.inputs[2] : kNoValue);
-    r_.become(n, std::make_shared<PyramidConvOp>(std::move(factors), op.epilogue.act), inputs);
+    r_.become(n,
+              std::make_shared<PyramidConvOp>(std::move(factors), static_cast<int>(w.shape()[2]),
+                                              op.epilogue.act),
+              inputs);
   }
 
   // Input channels [first, first + count) of [M, C, k, k].

@@ -23,7 +23,7 @@ struct Case {
     std::vector<PyramidSource> r;
     for (const Source& s : sources) {
       r.push_back(s.s);
-      r.back().weights = s.weights.data();
+      r.back().weights = s.weights.empty() ? nullptr : s.weights.data();
       r.back().lateral = s.lateral.empty() ? nullptr : s.lateral.data();
     }
     return r;
@@ -51,7 +51,15 @@ Case random_case(uint64_t seed) {
       s.s.mid = r.range(1, 30);
       s.lateral = r.values(s.s.mid * s.s.channels);
     }
-    s.weights = r.values(c.d.cout * s.s.mid * c.d.k * c.d.k, .3f);
+    if (c.d.k == 1 && r.chance(.5)) {  // the identity: a lateral or an addition
+      s.s.mid = c.d.cout;
+      if (s.s.factor == 1 || s.s.gated || !s.lateral.empty())
+        s.lateral = r.values(s.s.mid * s.s.channels);
+      else
+        s.s.channels = c.d.cout;
+    } else {
+      s.weights = r.values(c.d.cout * s.s.mid * c.d.k * c.d.k, .3f);
+    }
     if (s.s.gated) s.gate = r.values(c.n * s.s.mid);
     c.sources.insert(c.sources.begin() + r.range(0, i), s);
   }
@@ -101,8 +109,11 @@ void check(const Case& c) {
       for (const Source& s : c.sources)
         for (int64_t m = 0; m < s.s.mid; ++m)
           for (int64_t t = 0; t < k * k; ++t) {
-            const double v = map_at(c, s, n, oy + t / k - pad, ox + t % k - pad, m) *
-                             double{s.weights[static_cast<size_t>((o * s.s.mid + m) * k * k + t)]};
+            const double v =
+                map_at(c, s, n, oy + t / k - pad, ox + t % k - pad, m) *
+                (s.weights.empty()
+                     ? (o == m ? 1. : 0.)
+                     : double{s.weights[static_cast<size_t>((o * s.s.mid + m) * k * k + t)]});
             sum += v;
             magnitude += std::fabs(v);
           }
@@ -144,6 +155,9 @@ TEST(PyramidConv, ImpossibleOnesAreRefused) {
   EXPECT_THROW(PyramidConv({2, 3, {}}, {s}, nullptr), ShapeError) << "no map of full size";
   s.factor = 1;
   EXPECT_THROW(PyramidConv({2, 2, {}}, {s}, nullptr), ShapeError) << "an even kernel";
+  s.weights = nullptr;
+  EXPECT_THROW(PyramidConv({2, 3, {}}, {s}, nullptr), ShapeError) << "no weights for a 3x3 kernel";
+  s.weights = w.data();
   s.mid = 3;
   EXPECT_THROW(PyramidConv({2, 1, {}}, {s}, nullptr), ShapeError) << "channels do not fit";
 }

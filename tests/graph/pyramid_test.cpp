@@ -96,6 +96,27 @@ TEST(Pyramid, ComposesGatesLateralsAndEnlarging) {
   }
 }
 
+// The same pyramid before depthwise convolutions, which do not compose: gates and sums move into
+// the laterals.
+TEST(Pyramid, LateralsTakeGatesAndSums) {
+  const auto build = [] {
+    GraphBuilder b(8);
+    const ValueId x = b.input({-1, 6, -1, -1}), small = b.conv(x, 6, 9, 3, 2);
+    const ValueId low = gated(b, conv_without_bias(b, small, 9, 20, 1), 20);
+    const ValueId sum =
+        b.binary(BinaryKind::kAdd, gated(b, conv_without_bias(b, x, 6, 20, 1), 20), up(b, low, 2));
+    return b.finish({b.conv(sum, 20, 20, 5, 1, 20)});
+  };
+  const auto plain = Net::compile(build(), {.fuse = false}), fused = Net::compile(build());
+  EXPECT_EQ(count(*fused, "PyramidConv"), 1);
+  EXPECT_EQ(count(*fused, "Resize"), 0);
+  std::mt19937 rng(5);
+  for (const Shape& s : {Shape{1, 6, 32, 24}, Shape{3, 6, 4, 10}}) {
+    const Tensor x = random_tensor(s, rng);
+    EXPECT_LT(worst(run(*fused, x), run(*plain, x)), 1e-5) << s.str();
+  }
+}
+
 TEST(Pyramid, BytesDoNotDependOnBatchOrThreads) {
   const auto net = Net::compile(pyramid());
   std::mt19937 rng(6);

@@ -17,10 +17,18 @@ void set_panel(TileArgs& t, const WeightsView& b, const Panel& p) {
   t.last = last_width(p);
 }
 
+// The tiles of an epilogue; those of kAny store plain sums.
+const TileFn (&tiles_of(EpilogueKind kind))[kPanelMax + 1][kMaxRows + 1] {
+  return kTiles.fn[kind == kAny ? kPlain : kind];
+}
+
 // Rows [m0, m1) that lie at equal distances in x, y and res.
 void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, int64_t rows,
-               TileArgs& t, const TileFn (&fns)[kPanelMax + 1][kMaxRows + 1]) {
+               TileArgs& t) {
   const int64_t k = g.b.k;
+  const EpilogueKind kind = kind_of(g.e);
+  const auto& fns = tiles_of(kind);
+  alignas(64) float late[kLateVectors * W];
   const Tiles blocks(rows, max_i(kMaxRows * 2, kBlockFloats / max_i(k, 1)));
   for (int64_t bi = 0, first = 0; bi < blocks.count; first += blocks.size(bi), ++bi)
     for (int64_t pi = 0; pi < g.b.panel_count; ++pi) {
@@ -32,17 +40,31 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
       const int64_t ahead =
           bi == 0 && pi + 1 < g.b.panel_count ? g.b.panels[pi + 1].w_off - p.w_off : 0;
       const float* next_b = g.b.w + p.w_off + ahead;
+      int64_t waiting = 0;  // rows in `late`
       for (int64_t i = 0, m = first, done = 0; i < tiles.count; ++i) {
         const int64_t mr = tiles.size(i);
         t.a = x + m * g.ldx;
-        t.y = y + m * g.ldy + p.n0;
-        t.res = res ? res + m * g.ldr + p.n0 : nullptr;
+        if (kind == kAny) {
+          t.y = late + waiting * p.nr * W;
+          t.ldy = p.nr * W;
+          t.last = W;
+        } else {
+          t.y = y + m * g.ldy + p.n0;
+          t.res = res ? res + m * g.ldr + p.n0 : nullptr;
+        }
         m += mr;
         const int64_t cap = k / 4 * 16 * ((mr + 3) / 4);
         t.prefetch = done < ahead ? next_b + done : x + m * g.ldx;
         t.prefetch_end = t.prefetch + (done < ahead ? cap : mr * g.ldx);
         done += cap;
         fns[p.nr][mr](t);
+        if (kind != kAny) continue;
+        waiting += mr;
+        if (i + 1 < tiles.count && (waiting + tiles.base + 1) * p.nr <= kLateVectors) continue;
+        const int64_t m0 = m - waiting;
+        finish_late(late, waiting, p.nr, last_width(p), g.e, y + m0 * g.ldy + p.n0, g.ldy,
+                    res ? res + m0 * g.ldr + p.n0 : nullptr, g.ldr);
+        waiting = 0;
       }
     }
 }
@@ -58,17 +80,16 @@ void gemm(const GemmArgs& g, int64_t m0, int64_t m1) {
   t.ldr = g.ldr;
   t.e = &g.e;
   t.c = constants_of(g.e);
-  const auto& fns = kTiles.fn[kind_of(g.e)];
   if (!g.shuffle_w) {
     gemm_span(g, g.x + m0 * g.ldx, g.y + m0 * g.ldy, g.res ? g.res + m0 * g.ldr : nullptr, m1 - m0,
-              t, fns);
+              t);
     return;
   }
   for (int64_t m = m0; m < m1;) {  // one line of pixels at a time
     const int64_t line = m / g.shuffle_w, col = m % g.shuffle_w;
     const int64_t rows = min_i(m1 - m, g.shuffle_w - col);
     gemm_span(g, g.x + m * g.ldx, g.y + line * g.line + col * g.ldy,
-              g.res ? g.res + line * g.res_line + col * g.ldr : nullptr, rows, t, fns);
+              g.res ? g.res + line * g.res_line + col * g.ldr : nullptr, rows, t);
     m += rows;
   }
 }
@@ -134,7 +155,9 @@ int64_t conv_scratch(const ConvArgs& a) {
 
 void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
   const WindowArgs& g = a.g;
-  const auto& fns = kTiles.fn[kind_of(a.e)];
+  const EpilogueKind kind = kind_of(a.e);
+  const auto& fns = tiles_of(kind);
+  alignas(64) float late[kMaxRows * kPanelMax * W];
   const int64_t pixels = tile_pixels(a.b), row_floats = window_width(g, pixels) * g.c;
   const Tiles tiles(g.ow, pixels);
   TileArgs t{};
@@ -168,9 +191,19 @@ void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
         const Panel& p = a.b.panels[pi];
         set_panel(t, a.b, p);
         t.b += taps.first * g.kw * g.c * p.nr * W;
-        t.y = yr + o * g.ldy + p.n0;
-        t.res = res ? res + o * g.ldr + p.n0 : nullptr;
-        fns[p.nr][mr](t);
+        float* const y = yr + o * g.ldy + p.n0;
+        const float* const r = res ? res + o * g.ldr + p.n0 : nullptr;
+        if (kind == kAny) {
+          t.y = late;
+          t.ldy = p.nr * W;
+          t.last = W;
+          fns[p.nr][mr](t);
+          finish_late(late, mr, p.nr, last_width(p), a.e, y, g.ldy, r, g.ldr);
+        } else {
+          t.y = y;
+          t.res = r;
+          fns[p.nr][mr](t);
+        }
       }
       o += mr;
     }

@@ -7,8 +7,8 @@
 namespace train::cpu::OCR_ISA_NS {
 namespace {
 
-// Epilogues worth their own copy of a kernel; all others go through a buffer in L1.
-enum EpilogueKind { kPlain, kClamp, kSwishHard, kAny, kEpilogueKinds };
+// Epilogues worth their own copy of a kernel; all others, kAny, go through a buffer in L1.
+enum EpilogueKind { kPlain, kClamp, kSwishHard, kAny };
 
 inline EpilogueKind kind_of(const EpilogueArgs& e) {
   const bool post = e.post_scale != 1 || e.post_bias != 0;
@@ -67,48 +67,64 @@ struct TileArgs {
 
 template <int MR, int NR, int E>
 OCR_INLINE void finish_tile(V (&acc)[MR][NR], const TileArgs& g) {
+  static_assert(E != kAny, "goes through finish_late");
   const bool res_before = g.res && g.e->res_before;
-  if constexpr (E == kAny) {
-    alignas(64) float buf[MR * NR * W];
+  float* y = g.y;
+  const float* r = g.res;
+  const bool full = g.last == W;
+  OCR_UNROLL
+  for (int m = 0; m < MR; ++m) {
     OCR_UNROLL
-    for (int m = 0; m < MR; ++m) OCR_UNROLL
     for (int n = 0; n < NR; ++n) {
-      V v = acc[m][n];
-      if (res_before)
-        v = add(v, n == NR - 1 ? load_n(g.res + m * g.ldr + n * W, g.last)
-                               : load(g.res + m * g.ldr + n * W));
-      store(buf + (m * NR + n) * W, v);
+      V v = acc[m][n], rv = zero();
+      if (r) rv = n < NR - 1 || full ? load(r + n * W) : load_n(r + n * W, g.last);
+      if (res_before) v = add(v, rv);
+      v = apply_inline<E>(v, g.c);
+      if (r && !res_before) v = add(v, rv);
+      if (n < NR - 1 || full)
+        store(y + n * W, v);
+      else
+        store_n(y + n * W, v, g.last);
     }
-    apply_buffer(buf, MR * NR, *g.e);
-    for (int m = 0; m < MR; ++m)
-      for (int n = 0; n < NR; ++n) {
-        V v = load(buf + (m * NR + n) * W);
-        const int64_t left = n == NR - 1 ? g.last : W;
-        if (g.res && !res_before) v = add(v, load_n(g.res + m * g.ldr + n * W, left));
-        store_n(g.y + m * g.ldy + n * W, v, left);
-      }
-  } else {
-    float* y = g.y;
-    const float* r = g.res;
-    const bool full = g.last == W;
-    OCR_UNROLL
-    for (int m = 0; m < MR; ++m) {
-      OCR_UNROLL
-      for (int n = 0; n < NR; ++n) {
-        V v = acc[m][n], rv = zero();
-        if (r) rv = n < NR - 1 || full ? load(r + n * W) : load_n(r + n * W, g.last);
-        if (res_before) v = add(v, rv);
-        v = apply_inline<E>(v, g.c);
-        if (r && !res_before) v = add(v, rv);
-        if (n < NR - 1 || full)
-          store(y + n * W, v);
-        else
-          store_n(y + n * W, v, g.last);
-      }
-      y += g.ldy;
-      if (r) r += g.ldr;
-    }
+    y += g.ldy;
+    if (r) r += g.ldr;
   }
+}
+
+// The other activations: sums go to a buffer in L1 that takes many tiles, so that the activation
+// runs at its full rate; then residual, activation and the way to y for `rows` rows of `nr`
+// vectors.
+constexpr int kLateVectors = 48;
+__attribute__((noinline)) inline void finish_late(float* buf, int64_t rows, int nr, int64_t last,
+                                                  const EpilogueArgs& e, float* y, int64_t ldy,
+                                                  const float* res, int64_t ldr) {
+  if (!res && last == W) {
+    const bool post = e.post_scale != 1 || e.post_bias != 0;
+    const int64_t step = int64_t{nr} * W;
+    dispatch_act(e.act, [&]<Act A>() {
+      const V a = set1(e.alpha), b = set1(e.beta), s = set1(e.post_scale), t = set1(e.post_bias);
+      for (int64_t m = 0; m < rows; ++m, buf += step, y += ldy)
+        for (int64_t n = 0; n < step; n += W) {
+          const V v = activate<A>(load(buf + n), a, b);
+          store(y + n, post ? fma(v, s, t) : v);
+        }
+    });
+    return;
+  }
+  const auto width = [&](int n) { return n == nr - 1 ? last : int64_t{W}; };
+  if (res && e.res_before)
+    for (int64_t m = 0; m < rows; ++m)
+      for (int n = 0; n < nr; ++n) {
+        float* const b = buf + (m * nr + n) * W;
+        store(b, add(load(b), load_n(res + m * ldr + n * W, width(n))));
+      }
+  apply_buffer(buf, static_cast<int>(rows) * nr, e);
+  for (int64_t m = 0; m < rows; ++m)
+    for (int n = 0; n < nr; ++n) {
+      V v = load(buf + (m * nr + n) * W);
+      if (res && !e.res_before) v = add(v, load_n(res + m * ldr + n * W, width(n)));
+      store_n(y + m * ldy + n * W, v, width(n));
+    }
 }
 
 // Every output element is one chain of multiply-adds over the segments in order, starting from the
@@ -180,7 +196,7 @@ constexpr int kPanelMax = 3, kMaxRows = 14;
 
 using TileFn = void (*)(const TileArgs&);
 struct TileTable {
-  TileFn fn[kEpilogueKinds][kPanelMax + 1][kMaxRows + 1];
+  TileFn fn[kAny][kPanelMax + 1][kMaxRows + 1];
 };
 template <int E, int NR, int MR>
 constexpr void fill_rows(TileTable& t) {
@@ -200,7 +216,6 @@ constexpr TileTable make_tiles() {
   fill_kind<kPlain>(t);
   fill_kind<kClamp>(t);
   fill_kind<kSwishHard>(t);
-  fill_kind<kAny>(t);
   return t;
 }
 
