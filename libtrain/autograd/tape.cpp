@@ -119,16 +119,41 @@ void Tape::backward(const Variable& y, const Tensor& seed, Layout layout) {
         "backward starts from a value that is not on the tape: nothing before it requires a "
         "gradient, or backward has run already");
   accumulate(*y.slot_, Array(seed, layout));
+  count_uses();
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();  // what it saved goes as soon as it is used
     const bool reached =
         std::ranges::any_of(node.outputs, [](const Saved& s) { return s.slot->grad.present; });
-    if (!reached) continue;
-    GradContext context(*this, node);
-    node.gradient->run(context);
-    for (Saved& s : node.outputs) s.slot->grad = Array();
+    if (reached) {
+      GradContext context(*this, node);
+      node.gradient->run(context);
+      for (Saved& s : node.outputs) s.slot->grad = Array();
+    }
+    if (after_) tell_watcher(node);
   }
+}
+
+void Tape::watch(std::vector<Variable> leaves, std::function<void(int64_t)> after) {
+  watched_ = std::move(leaves);
+  after_ = std::move(after);
+}
+
+void Tape::count_uses() {
+  uses_.clear();
+  if (!after_) return;
+  for (size_t i = 0; i < watched_.size(); ++i)
+    uses_[watched_[i].slot_.get()] = {static_cast<int64_t>(i), 0};
+  for (const Node& n : nodes_)
+    for (const Saved& s : n.inputs)
+      if (const auto found = uses_.find(s.slot.get()); found != uses_.end()) ++found->second.left;
+}
+
+void Tape::tell_watcher(const Node& node) {
+  for (const Saved& s : node.inputs)
+    if (const auto found = uses_.find(s.slot.get()); found != uses_.end())
+      if (--found->second.left == 0) after_(found->second.leaf);
+  after_(-1);
 }
 
 void Tape::accumulate(Variable::Slot& slot, Array grad) {

@@ -1,5 +1,6 @@
 // Variable and Tape: a recorded forward pass, and the backward pass over it.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -42,6 +43,7 @@ class Variable {
   void clear_grad() { slot_->grad = Array(); }
   /// The gradient for a change in place; a copy where another value shares its memory.
   Tensor& writable_grad();
+  void set_grad(Tensor grad) { slot_->grad = Array(std::move(grad), slot_->layout); }
 
  private:
   friend class Tape;
@@ -91,6 +93,10 @@ class Tape {
   void backward(const Variable& y, const Tensor& seed, Layout layout = Layout::kLinear);
   size_t size() const { return nodes_.size(); }
 
+  /// Calls `after(i)` during backward as soon as the gradient of leaves[i] is final, and after(-1)
+  /// after every op: where communication is started and moved on.
+  void watch(std::vector<Variable> leaves, std::function<void(int64_t)> after);
+
  private:
   friend class GradContext;
   // What a gradient will read of an input or output: its contents if declared, else its shape.
@@ -105,6 +111,8 @@ class Tape {
     std::vector<Saved> inputs, outputs;
   };
   static Saved save(const Variable& v, bool contents);
+  void count_uses();
+  void tell_watcher(const Node& node);
   std::vector<Variable> apply_lowered(const std::shared_ptr<const Op>& op,
                                       std::span<const Variable> inputs, size_t outputs);
   void accumulate(Variable::Slot& slot, Array grad);
@@ -118,6 +126,12 @@ class Tape {
     Variable weight, rounded;  // the weight, so that its slot's address stays its own
   };
   std::unordered_map<const Variable::Slot*, Lowered> lowered_;  // weights, rounded once per tape
+  struct Uses {
+    int64_t leaf = 0, left = 0;
+  };
+  std::vector<Variable> watched_;
+  std::function<void(int64_t)> after_;
+  std::unordered_map<const Variable::Slot*, Uses> uses_;  // by the nodes that are left
 };
 
 }  // namespace train

@@ -10,8 +10,8 @@ namespace train::optim {
 
 constexpr int64_t kGrain = 16384;  // elements
 
-Ema::Ema(std::vector<nn::Parameter> parameters, const EmaOptions& options)
-    : parameters_(std::move(parameters)), averages_(parameters_.size()), options_(options) {
+Ema::Ema(const nn::Module& model, const EmaOptions& options)
+    : state_(model.state_dict()), averages_(state_.size()), options_(options) {
   if (!(options.decay >= 0 && options.decay < 1))
     throw ConfigError("", 0, 0, cat("ema_decay must be in [0, 1), not ", options.decay));
 }
@@ -33,8 +33,8 @@ void Ema::update() {
   const double decay = decay_now();
   total_ = decay * total_ + (1 - decay);
   const auto weight = static_cast<float>((1 - decay) / total_);  // 1 at first
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& value = parameters_[i].variable.value();
+  for (size_t i = 0; i < state_.size(); ++i) {
+    const Tensor& value = state_[i].variable.value();
     if (!averages_[i].defined()) averages_[i] = Tensor::zeros(value.shape());
     float* average = averages_[i].data<float>();
     const float* w = value.data<float>();
@@ -47,8 +47,8 @@ void Ema::update() {
 
 void Ema::swap() {
   if (updates_ == 0) return;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    float* w = parameters_[i].variable.writable().data<float>();
+  for (size_t i = 0; i < state_.size(); ++i) {
+    float* w = state_[i].variable.writable().data<float>();
     std::swap_ranges(w, w + averages_[i].numel(), averages_[i].data<float>());
   }
 }
@@ -56,7 +56,7 @@ void Ema::swap() {
 void Ema::visit_state(StateVisitor& visitor) {
   visitor.value("updates", updates_);
   visitor.value("total", total_);
-  for (size_t i = 0; i < parameters_.size(); ++i) visitor.maybe_tensor(parameters_[i].name, averages_[i]);
+  for (size_t i = 0; i < state_.size(); ++i) visitor.maybe_tensor(state_[i].name, averages_[i]);
 }
 
 }  // namespace train::optim

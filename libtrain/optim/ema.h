@@ -23,7 +23,8 @@ struct EmaOptions {
 /// weighted mean of what was seen: no bias towards a start, no correction when it is read.
 class Ema {
  public:
-  Ema(std::vector<nn::Parameter> parameters, const EmaOptions& options);
+  /// Averages parameters and buffers.
+  Ema(const nn::Module& model, const EmaOptions& options);
   /// Takes the present weights in; after every optimiser step.
   void update();
   int64_t updates() const { return updates_; }
@@ -34,7 +35,7 @@ class Ema {
 
  private:
   double decay_now() const;
-  std::vector<nn::Parameter> parameters_;
+  std::vector<nn::StateEntry> state_;
   std::vector<Tensor> averages_;
   EmaOptions options_;
   int64_t updates_ = 0;

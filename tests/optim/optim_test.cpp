@@ -234,7 +234,7 @@ TEST(Optimizers, SameBitsForAnyThreadCount) {
       const PoolScope scope(&pool);
       Bare model({{"w", {n}}, {"b", {7}}});
       const auto optimizer = make(model.parameters());
-      Ema ema(model.parameters(), {.decay = .9});
+      Ema ema(model, {.decay = .9});
       Variable w = model.parameters()[0].variable;
       set_value(w, random_floats("w", n));
       for (int t = 0; t < 3; ++t) {
@@ -336,7 +336,7 @@ TEST(Ema, IsTheNormalisedWeightedMeanInF64) {
   for (const T type : {T::kThreshold, T::kExponential, T::kNormal}) {
     Bare model({{"w", {5}}});
     Variable w = model.parameters()[0].variable;
-    Ema ema(model.parameters(), {.decay = .95, .type = type});
+    Ema ema(model, {.decay = .95, .type = type});
     std::vector<double> sum(5);
     double weights = 0;
     for (int n = 0; n < 40; ++n) {

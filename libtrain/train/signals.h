@@ -1,0 +1,18 @@
+// SignalWatch: SIGTERM, SIGINT and SIGUSR1 as a wish to save and stop, which the trainer grants.
+#pragma once
+
+namespace train {
+
+/// During its life these signals only set a flag; a second SIGINT or SIGTERM ends the process as
+/// usual. One at a time per process.
+class SignalWatch {
+ public:
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  /// The signal that came, 0 if none.
+  static int received();
+};
+
+}  // namespace train
