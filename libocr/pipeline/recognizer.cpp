@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "libocr/pipeline/stages.h"
@@ -111,16 +112,30 @@ void Recognizer::recognize(std::vector<Item>& items, Scratch& scratch,
     sizes.push_back(recognition_size(items[i].width, items[i].height, resize_));
     by_width[sizes[i].width].push_back(static_cast<int>(i));
   }
-  for (const auto& [width, indices] : by_width) {
-    if (width > kPiece) {
-      for (const int i : indices) run_long(items[i], i, sizes[i], scratch, crop(i));
-      continue;
-    }
-    const size_t most = std::clamp(kMaxBatchColumns / width, 1, batch_);
+  std::vector<std::span<const int>> batches;  // the widest first: they end at about the same time
+  for (auto it = by_width.rbegin(); it != by_width.rend(); ++it) {
+    const std::span<const int> indices(it->second);
+    const size_t most = std::clamp(kMaxBatchColumns / it->first, 1, batch_);
     for (size_t at = 0; at < indices.size(); at += most)
-      run_batch(items, std::span(indices).subspan(at, std::min(most, indices.size() - at)),
-                sizes.data(), scratch, crop);
+      batches.push_back(indices.subspan(at, std::min(most, indices.size() - at)));
   }
+  const auto run = [&](std::span<const int> batch, Scratch& s) {
+    if (sizes[batch[0]].width <= kPiece) return run_batch(items, batch, sizes.data(), s, crop);
+    for (const int i : batch) run_long(items[i], sizes[i], s, crop(i));
+  };
+  const int threads = scratch.pool().threads();
+  if (threads == 1 || static_cast<int>(batches.size()) < threads || scratch.dump) {
+    for (const auto batch : batches) run(batch, scratch);
+    return;
+  }
+  // Lines are small: a thread for each batch keeps the cores busier than all of them in each layer.
+  scratch.make_helpers();
+  std::atomic<size_t> next{0};
+  scratch.pool().run(threads, [&](int thread) {
+    Scratch& helper = scratch.helper(thread);
+    const train::PoolScope scope(&helper.pool());
+    for (size_t i; (i = next++) < batches.size();) run(batches[i], helper);
+  });
 }
 
 void Recognizer::run_batch(std::vector<Item>& items, std::span<const int> batch,
@@ -145,9 +160,8 @@ void Recognizer::run_batch(std::vector<Item>& items, std::span<const int> batch,
 }
 
 // Pieces share kPieceOverlap columns; each gives the steps up to the middle of what it shares.
-void Recognizer::run_long(Item& item, int index, const RecognitionSize& size, Scratch& scratch,
+void Recognizer::run_long(Item& item, const RecognitionSize& size, Scratch& scratch,
                           const cv::Mat& crop) const {
-  (void)index;
   const int height = resize_.height;
   std::vector<float> columns(static_cast<size_t>(height) * size.width * 3);
   write_recognition_input(crop, size, height, columns.data(), 3);

@@ -32,9 +32,19 @@ class Scratch {
     return {train::Tensor(input_, 0, shape, train::DType::kF32), train::Layout::kChannelsLast};
   }
 
+  /// The scratch of one of the pool's threads, for work that runs side by side, one thread each.
+  /// Only that thread may use it; to be made, by make_helpers(), before the threads start.
+  Scratch& helper(int thread) { return *helpers_.at(static_cast<size_t>(thread)); }
+  void make_helpers() {
+    while (helpers_.size() < static_cast<size_t>(pool_.threads()))
+      helpers_.push_back(std::make_unique<Scratch>(1));
+  }
+
   /// To be called after each page: memory that only an unusually large page needed goes back. What
-  /// one of the last pages needed stays, so that a run of large pages does not pay for it each time.
+  /// one of the last pages needed stays, so that a run of large pages does not pay for it each
+  /// time.
   void end_page() {
+    for (const auto& helper : helpers_) helper->end_page();
     recent_[pages_++ % recent_.size()] = std::max(context_.take_peak(), input_peak_);
     input_peak_ = 0;
     const size_t keep = std::max(kKeep, *std::max_element(recent_.begin(), recent_.end()));
@@ -44,7 +54,11 @@ class Scratch {
     if (input_ && input_->bytes() > keep) input_.reset();
   }
   /// Bytes held from page to page.
-  size_t held_bytes() const { return context_.arena_bytes() + (input_ ? input_->bytes() : 0); }
+  size_t held_bytes() const {
+    size_t bytes = context_.arena_bytes() + (input_ ? input_->bytes() : 0);
+    for (const auto& helper : helpers_) bytes += helper->held_bytes();
+    return bytes;
+  }
 
   /// Runs a net on one input and returns its first output, valid until the next run.
   const train::Tensor& run(const train::Net& net, const train::Feed& feed) {
@@ -59,6 +73,7 @@ class Scratch {
   train::Context context_;
   std::shared_ptr<train::Storage> input_;
   std::vector<train::Tensor> outputs_;
+  std::vector<std::unique_ptr<Scratch>> helpers_;
   std::array<size_t, 4> recent_{};  // the largest block that each of the last pages needed
   size_t pages_ = 0, input_peak_ = 0;
 };

@@ -104,7 +104,8 @@ class Recognizer {
     CtcLine line;
     StepScale scale;
   };
-  /// Reads crops whose sizes are known; `crop(i)` gives the pixels, once. Fills line and scale.
+  /// Reads crops whose sizes are known; `crop(i)` gives the pixels, once, from any thread of the
+  /// scratch's pool. Fills line and scale.
   void recognize(std::vector<Item>& items, Scratch& scratch,
                  const std::function<cv::Mat(int)>& crop) const;
   const Model& model() const { return model_; }
@@ -117,7 +118,7 @@ class Recognizer {
   std::vector<CtcStep> path_of(const float* probs, int64_t steps, int64_t classes) const;
   void run_batch(std::vector<Item>& items, std::span<const int> batch, const RecognitionSize* sizes,
                  Scratch& scratch, const std::function<cv::Mat(int)>& crop) const;
-  void run_long(Item& item, int index, const RecognitionSize& size, Scratch& scratch,
+  void run_long(Item& item, const RecognitionSize& size, Scratch& scratch,
                 const cv::Mat& crop) const;
 
   Model model_;

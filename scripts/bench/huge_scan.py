@@ -2,7 +2,7 @@
 """Draws a huge scan (small print all over, four lines of letters up to 600 pixels high), reads it with `ocr infer` and
 prints the time, the peak memory and the lines that were missed. Exit 1 when memory passes --limit or a line in 20 is missed.
 
-usage: huge_scan.py --ocr build/release/apps/ocr [--side 6000] [--format jpg|png|tif ...] [--limit 2000]
+usage: huge_scan.py --ocr build/release/apps/ocr [--side 9000] [--format jpg|png|tif ...] [--limit 2000]
 The scans of interest: --side 20000 --format jpg tif (a minute each). Needs numpy and opencv-python."""
 import argparse
 import json
@@ -49,7 +49,7 @@ def read(ocr, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ocr", required=True)
-    parser.add_argument("--side", type=int, default=6000)
+    parser.add_argument("--side", type=int, default=9000)
     parser.add_argument("--format", nargs="+", default=["jpg"], choices=["jpg", "png", "tif"])
     parser.add_argument("--limit", type=float, default=2000, help="MiB")
     args = parser.parse_args()
