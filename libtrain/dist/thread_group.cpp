@@ -54,8 +54,8 @@ class Group {
 
   bool poll(int64_t number) {
     const std::lock_guard lock(mutex_);
-    check_failed();
     const Round& round = rounds_[number];
+    if (!round.done) check_failed();
     return round.done && Clock::now() >= round.ready;
   }
 
@@ -63,8 +63,8 @@ class Group {
     std::unique_lock lock(mutex_);
     const auto timeout = std::chrono::duration<double>(options_.timeout_seconds);
     changed_.wait_for(lock, timeout, [&] { return !failure_.empty() || rounds_[number].done; });
-    check_failed();
     Round& round = rounds_[number];
+    if (!round.done) check_failed();  // what was complete before the failure counts
     if (!round.done)
       fail_locked(cat("rank ", rank, " waited ", options_.timeout_seconds, " s in ", round.what,
                       " for ", ranks_ - round.arrived, " other rank(s)"));

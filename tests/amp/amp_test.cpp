@@ -2,6 +2,7 @@
 // underflow.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -46,6 +47,32 @@ struct One : nn::Module {
     tape.backward(add(tape, w, Variable::input(Tensor::zeros({4}))), Tensor::from({4}, grad));
   }
 };
+
+TEST(Round16, EqualsTheConversionThereAndBack) {
+  std::vector<float> x{0.f,           -0.f,         1.f,          65504.f,     65519.996f,
+                       65520.f,       -65520.f,     kInf,         -kInf,       0x1p-14f,
+                       0x1p-24f,      0x1p-25f,     0x1.8p-25f,   1e-9f,       3.4e38f,
+                       std::nanf(""), 0x1.ffcp-15f, 0x1.ffep-15f, 0x1.fffp-15f};
+  const RandomStream random(4, 0);
+  for (uint64_t i = 0; i < 200000; ++i) x.push_back(std::bit_cast<float>(random.bits(i)));
+  for (uint64_t i = 0; i < 100000; ++i)  // where f16 lies
+    x.push_back(
+        std::ldexp(random.uniform(i, -2, 2), static_cast<int>(random.below(i + 500000, 44)) - 26));
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Eager eager;
+    const auto n = static_cast<int64_t>(x.size());
+    const Array y =
+        eager.run(std::make_shared<Round16Op>(dtype), {Array(Tensor::from<float>({n}, x))});
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float got = y.tensor.data<float>()[i], want = low(dtype, x[i]);
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got)) << x[i];
+      } else {
+        ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << x[i];
+      }
+    }
+  }
+}
 
 TEST(Autocast, RoundsOperandsResultsAndGradients) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
