@@ -100,7 +100,7 @@ Json measure_pages(const BenchRequest& r) {
 }
 
 void print_pages(const Json& m) {
-  std::printf("%d pages, %d lines  %s  %d jobs of %d threads  peak %d MiB\n",
+  std::printf("pages: %d, lines: %d  %s  jobs: %d, threads of each: %d  peak %d MiB\n",
               m.at("pages").get<int>(), m.at("lines").get<int>(),
               m.at("isa").get<std::string>().c_str(), m.at("jobs").get<int>(),
               m.at("threads").get<int>(), m.at("peak_mib").get<int>());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -168,6 +169,8 @@ namespace {
   std::vector<std::string> names{"help", "version"};
   for (const Subcommand& c : program.commands) names.emplace_back(c.name);
   const std::string near = ocr::nearest_name(word, names);
+  if (near.empty() && std::filesystem::exists(word))
+    fail(cat("there is no command '", word, "'; to read that file: ocr infer ", word));
   if (word.starts_with("-")) fail(cat("unknown flag ", word, "; `ocr --help` lists the commands"));
   fail(cat("there is no command '", word, "'",
            near.empty() ? "; `ocr --help` lists them" : cat("; did you mean `ocr ", near, "`?")));

@@ -176,6 +176,7 @@ void check(InferRequest& r) {
   if (r.resume && (r.output.empty() || r.output == "-"))
     throw train::ConfigError("", 0, 0, "--resume needs -o, the place of the earlier results");
   if (r.save_crop_res && r.save_crops.empty()) r.save_crops = "./output";
+  if (r.format.empty()) r.format = format_of_name(r.output);
   ocr::parse_format(r.format);
   ocr::parse_bytes(r.options.max_memory.value);
 }

@@ -98,10 +98,10 @@ void add_infer_options(Command& command, InferRequest& r) {
                  append_to(r.inputs.arguments));
   command.option("format,f", "FORMAT",
                  "text, json, jsonl, tsv, paddle (2.x lines), paddle3 (3.x JSON)",
-                 text_into(r.format), r.format);
+                 text_into(r.format), "text, or as -o is named");
   command.option("output,o,save_path", "DIR",
                  "a file per input, the tree mirrored; a name ending in .json, .jsonl, .txt or\n"
-                 ".tsv makes one file of all",
+                 ".tsv makes one file of all, in that format",
                  text_into(r.output));
   command.flag("resume", "leave out inputs that an equal earlier run into the same -o has finished",
                truth_into(r.resume));

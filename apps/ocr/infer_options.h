@@ -14,7 +14,8 @@ struct InferRequest {
   ocr::Options options;  // of the pipeline
   ocr::CollectOptions inputs;
   std::vector<std::string> configs, notes;
-  std::string format = "text", output, visualize, save_crops;
+  std::string format;  // "": what the name of the output says, else text
+  std::string output, visualize, save_crops;
   bool strict = false, resume = false, progress = true, save_crop_res = false;
 };
 

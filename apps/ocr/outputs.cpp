@@ -101,6 +101,11 @@ bool names_a_file(const std::string& target) {
   return ext == ".json" || ext == ".jsonl" || ext == ".txt" || ext == ".tsv";
 }
 
+std::string format_of_name(const std::string& target) {
+  const std::string ext = names_a_file(target) ? fs::path(target).extension().string() : "";
+  return ext.empty() || ext == ".txt" ? "text" : ext.substr(1);
+}
+
 std::string fingerprint_of(const ocr::RunInfo& run, Format format) {
   std::string all =
       cat(ocr::kSchema, "\n", run.version, "\n", run.task, "\n", static_cast<int>(format), "\n");
@@ -124,7 +129,7 @@ Outputs::Outputs(const OutputOptions& options, const ocr::RunInfo& run)
     kind_ = Kind::kFile;
     file = target;
     const fs::path p(target);
-    journal = (p.parent_path() / ("." + p.filename().string() + ".done")).string();
+    journal = (p.parent_path() / cat(".", p.filename().string(), ".done")).string();
   } else {
     kind_ = Kind::kFolder;
     folder_ = target;

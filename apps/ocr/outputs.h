@@ -76,6 +76,9 @@ class Outputs {
 /// Whether -o names a file rather than a folder.
 bool names_a_file(const std::string& target);
 
+/// The format that such a file's name speaks of; "text" for any other target.
+std::string format_of_name(const std::string& target);
+
 /// What results depend on, as a checksum: equal runs have equal ones.
 std::string fingerprint_of(const ocr::RunInfo& run, ocr::Format format);
 

@@ -177,7 +177,10 @@ std::vector<std::string> model_roots() {
     roots.push_back(std::string(home) + "/.local/share/ocr/models");
   roots.emplace_back("/usr/local/share/ocr/models");
   roots.emplace_back("/usr/share/ocr/models");
-  return roots;
+  std::vector<std::string> once;  // an installed program's own place is one of the last two
+  for (std::string& root : roots)
+    if (std::find(once.begin(), once.end(), root) == once.end()) once.push_back(std::move(root));
+  return once;
 }
 
 ModelFiles find_model(const Options& options, const std::string& kind, bool required) {

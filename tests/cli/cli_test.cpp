@@ -491,7 +491,7 @@ TEST_F(Cli, BenchReadsWholePages) {
                                 "--jobs", "1",  "--threads",       "2"};
   const Result table = ocr(args);
   EXPECT_EQ(table.rc, 0) << table.err;
-  EXPECT_EQ(table.out.rfind("2 pages, 3 lines", 0), 0u) << table.out;
+  EXPECT_EQ(table.out.rfind("pages: 2, lines: 3", 0), 0u) << table.out;
   args.push_back("--json");
   const Result r = ocr(args);
   const json j = json::parse(r.out);
@@ -521,6 +521,27 @@ TEST_F(Cli, MessagesByLevelAndIntoAFile) {
   EXPECT_EQ(quiet.err.find("note"), std::string::npos) << quiet.err;
   EXPECT_NE(quiet.err.find("ocr: error: "), std::string::npos) << quiet.err;
   EXPECT_EQ(infer({good, "--log_level", "loud"}).rc, 2);
+}
+
+TEST_F(Cli, TheFormatFollowsTheNameOfTheOutputUnlessOneIsAskedFor) {
+  const std::string p = page("a.ppm", {"RGB"});
+  ASSERT_EQ(infer({p, "-o", at("a.json")}).rc, 0);
+  EXPECT_EQ(json::parse(slurp(at("a.json")))["pages"][0]["lines"][0]["text"], "RGB");
+  ASSERT_EQ(infer({p, "-o", at("a.jsonl")}).rc, 0);
+  EXPECT_EQ(json::parse(slurp(at("a.jsonl")))["lines"][0]["text"], "RGB");
+  ASSERT_EQ(infer({p, "-o", at("a.txt")}).rc, 0);
+  EXPECT_EQ(slurp(at("a.txt")), "RGB\n");
+  ASSERT_EQ(infer({p, "-o", at("b.json"), "-f", "text"}).rc, 0);
+  EXPECT_EQ(slurp(at("b.json")), "RGB\n");
+  ASSERT_EQ(infer({p, "-o", at("folder")}).rc, 0);
+  EXPECT_EQ(slurp(at("folder/a.ppm.txt")), "RGB\n");
+}
+
+TEST_F(Cli, AForgottenCommandIsAnsweredWithIt) {
+  const std::string p = page("a.ppm", {"R"});
+  const Result r = ocr({p});
+  EXPECT_EQ(r.rc, 2);
+  EXPECT_NE(r.err.find("ocr infer " + p), std::string::npos) << r.err;
 }
 
 // Names that could be taken for something else.
