@@ -304,9 +304,10 @@ class InstanceBuilder {
       const Location place = place_in(v, Layout::kLinear);
       out_.output_infos_.push_back(in_layout(known_[v].info, Layout::kLinear));
       out_.output_places_.push_back(place);
+    }
+    for (const Location& place : out_.output_places_)  // beyond the reorders of other outputs
       if (place.kind == Location::kArena)
         buffers_[place.index].last = static_cast<int>(out_.steps_.size());
-    }
   }
 
   // A channel concat of images costs nothing when its inputs are written straight into its output:
