@@ -26,5 +26,8 @@ void commute_pools(Graph& graph);
 /// Convolutions over enlarged, gated, summed or joined maps become PyramidConv where that computes
 /// less.
 void fuse_pyramids(Graph& graph);
+/// Two convolutions that need no neighbouring pixels, the second the only reader of the first,
+/// become one step that keeps what lies between them in the cache.
+void fuse_chains(Graph& graph);
 
 }  // namespace train

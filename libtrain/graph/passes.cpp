@@ -84,6 +84,7 @@ void optimize(Graph& graph) {
   }
   commute_pools(graph);
   fuse_pyramids(graph);
+  fuse_chains(graph);
 }
 
 bool keep_best_class(Graph& graph, size_t output, int64_t extra_class) {
