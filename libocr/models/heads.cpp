@@ -1,0 +1,157 @@
+#include "libocr/models/heads.h"
+
+#include "libtrain/core/error.h"
+
+namespace ocr::models {
+namespace {
+
+const nn::ConvOptions kTwice{.kernel = {2, 2}, .stride = {2, 2}};
+const train::cpu::Activation kRelu = activation(Act::kRelu);
+
+// One map of DB: two transposed convolutions bring the features to full resolution.
+class MapHead final : public Block {
+ public:
+  explicit MapHead(int64_t in)
+      : conv_(add<Conv>("conv1", in, in / 4, window(3), 1, false)),
+        norm1_(add<BatchNorm>("conv_bn1", in / 4)),
+        up1_(add<nn::ConvTranspose2d>("conv2", in / 4, in / 4, kTwice)),
+        norm2_(add<BatchNorm>("conv_bn2", in / 4)),
+        up2_(add<nn::ConvTranspose2d>("conv3", in / 4, 1, kTwice)) {}
+
+  Variable operator()(Tape& tape, const Variable& x) const {
+    const Variable y = norm1_(tape, conv_(tape, x), kRelu);
+    return train::sigmoid(tape, up2_(tape, norm2_(tape, up1_(tape, y), kRelu)));
+  }
+
+ private:
+  Conv& conv_;
+  BatchNorm& norm1_;
+  nn::ConvTranspose2d& up1_;
+  BatchNorm& norm2_;
+  nn::ConvTranspose2d& up2_;
+};
+
+class DbHead final : public Head {
+ public:
+  DbHead(int64_t in, const DbHeadOptions& o)
+      : k_(static_cast<float>(o.k)),
+        shrink_(add<MapHead>("binarize", in)),
+        threshold_(add<MapHead>("thresh", in)) {}
+
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    const Variable shrink = shrink_(tape, x.fused);
+    if (!training()) return {{"maps", shrink}};
+    const Variable threshold = threshold_(tape, x.fused);
+    const Variable binary =
+        train::sigmoid(tape, train::scale(tape, train::sub(tape, shrink, threshold), k_));
+    const Variable maps[] = {shrink, threshold, binary};
+    return {{"maps", train::concat(tape, maps, 1)}};
+  }
+
+ private:
+  float k_;
+  MapHead &shrink_, &threshold_;
+};
+
+class ClsHead final : public Head {
+ public:
+  ClsHead(int64_t in, const ClsHeadOptions& o) : fc_(add<nn::Linear>("fc", in, o.class_dim)) {
+    if (o.class_dim < 2)
+      throw train::Error(train::cat("class_dim must be at least 2, not ", o.class_dim));
+  }
+
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    const Variable mean = train::flatten(tape, train::global_average_pool(tape, x.fused));
+    const Variable logits = fc_(tape, mean);
+    return {{"cls", training() ? logits : train::softmax(tape, logits, 1)}};
+  }
+
+ private:
+  nn::Linear& fc_;
+};
+
+// Depthwise and pointwise convolution along the sequence [N, T, C].
+class Guide final : public Block {
+ public:
+  explicit Guide(int64_t channels)
+      : depthwise_(add<Conv>("0", channels, channels, window({1, 5}), channels, false)),
+        norm1_(add<BatchNorm>("1", channels)),
+        pointwise_(add<Conv>("3", channels, channels, window(1), 1, false)),
+        norm2_(add<BatchNorm>("4", channels)) {}
+
+  Variable operator()(Tape& tape, const Variable& x) const {
+    const train::cpu::Activation act = activation(Act::kHardSwish);
+    const Variable y = norm1_(tape, depthwise_(tape, to_image(tape, x, 1)), act);
+    return train::image_to_sequence(tape, norm2_(tape, pointwise_(tape, y), act));
+  }
+
+ private:
+  Conv& depthwise_;
+  BatchNorm& norm1_;
+  Conv& pointwise_;
+  BatchNorm& norm2_;
+};
+
+class CtcHead final : public Head {
+ public:
+  CtcHead(int64_t in, const CtcHeadOptions& o) {
+    if (o.out_channels < 2)
+      throw train::Error(train::cat("a CTC head needs at least a blank and one character, not ",
+                                    o.out_channels, " classes"));
+    if (o.use_guide) guide_ = &add<Guide>("guide_layer", in);
+    if (o.mid_channels > 0) {
+      fc1_ = &add<nn::Linear>("fc1", in, o.mid_channels);
+      fc_ = &add<nn::Linear>("fc2", o.mid_channels, o.out_channels);
+    } else {
+      fc_ = &add<nn::Linear>("fc", in, o.out_channels);
+    }
+    for (nn::Linear* fc : {fc1_, fc_})
+      if (fc) fc->set_weight_decay(static_cast<float>(o.fc_decay));
+  }
+
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    Variable y = guide_ ? (*guide_)(tape, x.fused) : x.fused;
+    if (fc1_) y = (*fc1_)(tape, y);
+    const Variable logits = (*fc_)(tape, y);
+    return {{"ctc", training() ? logits : train::softmax(tape, logits, 2)}};
+  }
+
+ private:
+  Guide* guide_ = nullptr;
+  nn::Linear *fc1_ = nullptr, *fc_;
+};
+
+class MultiHead final : public Head {
+ public:
+  MultiHead(int64_t in, const MultiHeadOptions& o)
+      : encoder_(adopt("ctc_encoder", make_sequence_encoder(in, o.ctc_neck))),
+        ctc_(adopt("ctc_head", make_ctc_head(encoder_.channels(), o.ctc))) {}
+
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    return ctc_(tape, encoder_(tape, {x.fused}));
+  }
+
+ private:
+  Neck& encoder_;
+  Head& ctc_;
+};
+
+}  // namespace
+
+std::unique_ptr<Head> make_db_head(int64_t in, const DbHeadOptions& options) {
+  return std::make_unique<DbHead>(in, options);
+}
+
+std::unique_ptr<Head> make_cls_head(int64_t in, const ClsHeadOptions& options) {
+  return std::make_unique<ClsHead>(in, options);
+}
+
+std::unique_ptr<Head> make_ctc_head(int64_t in, const CtcHeadOptions& options) {
+  return std::make_unique<CtcHead>(in, options);
+}
+
+std::unique_ptr<Head> make_multi_head(int64_t in, const MultiHeadOptions& options) {
+  return std::make_unique<MultiHead>(in, options);
+}
+
+}  // namespace ocr::models

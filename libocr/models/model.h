@@ -1,0 +1,31 @@
+// A net built from the `Architecture` section of a PaddleOCR configuration.
+#pragma once
+#include <memory>
+
+#include "libocr/models/net.h"
+#include "libtrain/config/training.h"
+
+namespace ocr::models {
+
+/// Backbone, neck and head. State dict names are PaddleOCR's: "backbone.", "neck.", "head.".
+class Model final : public Block {
+ public:
+  Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck, std::unique_ptr<Head> head);
+  /// images [N, 3, H, W]; see Outputs for what comes back in training and in evaluation.
+  Outputs operator()(Tape& tape, const Variable& images) const;
+
+ private:
+  Backbone& backbone_;
+  Neck* neck_ = nullptr;
+  Head& head_;
+};
+
+/// Builds what `architecture` names; the parameters are unset until initialize(). `classes`: how
+/// many a recognition head tells apart, blank included (the dictionary's size says). Throws
+/// ConfigError, with the place in the file, for an unknown net or key (with the known names), and
+/// for what is known and not built: TPS and STN transforms, PPHGNet, LKPAN, distillation. Branches
+/// that only guide a training (NRTR, SAR) are left out with a warning.
+std::unique_ptr<Model> build_model(const train::config::ArchitectureConfig& architecture,
+                                   int64_t classes, train::config::ReadContext& context);
+
+}  // namespace ocr::models

@@ -1,0 +1,152 @@
+// PP-LCNetV3: depthwise-separable blocks whose convolutions have several branches in training
+// (Ding et al. 2021, Vasu et al. 2022) and learnt affines around their activations.
+#include "libocr/models/backbones.h"
+#include "libtrain/core/error.h"
+
+namespace ocr::models {
+namespace {
+
+struct Row {
+  int kernel, in, out;
+  Size det_stride, rec_stride;
+  bool gate;
+};
+
+const std::vector<std::vector<Row>>& stages() {
+  static const std::vector<std::vector<Row>> all{
+      {{3, 16, 32, 1, 1, false}},
+      {{3, 32, 64, 2, 1, false}, {3, 64, 64, 1, 1, false}},
+      {{3, 64, 128, 2, {2, 1}, false}, {3, 128, 128, 1, 1, false}},
+      {{3, 128, 256, 2, {1, 2}, false},
+       {5, 256, 256, 1, 1, false},
+       {5, 256, 256, 1, 1, false},
+       {5, 256, 256, 1, 1, false},
+       {5, 256, 256, 1, 1, false}},
+      {{5, 256, 512, 2, {2, 1}, true},
+       {5, 512, 512, 1, 1, true},
+       {5, 512, 512, 1, {2, 1}, false},
+       {5, 512, 512, 1, 1, false}},
+  };
+  return all;
+}
+
+int64_t scaled(double channels, double scale) { return make_divisible(channels * scale, 16); }
+
+// Hard swish, then a learnt affine.
+class AffineAct final : public Block {
+ public:
+  AffineAct() : affine_(add<LearnableAffine>("lab")) {}
+  Variable operator()(Tape& tape, const Variable& x) const {
+    return affine_(tape, activate(tape, x, Act::kHardSwish));
+  }
+
+ private:
+  LearnableAffine& affine_;
+};
+
+// The sum of k x k branches, a 1 x 1 branch and an identity, each normalised. A stride of exactly
+// 2 in both directions has no activation.
+class RepLayer final : public Layer {
+ public:
+  RepLayer(int64_t in, int64_t out, int kernel, Size stride, int64_t groups, int branches)
+      : identity_(in == out && stride == Size(1) ? &add<BatchNorm>("identity", in) : nullptr),
+        branches_(add<List<ConvBn>>("conv_kxk")),
+        act_(nullptr),
+        active_(stride != Size(2)) {
+    for (int i = 0; i < branches; ++i) branches_.append(in, out, window(kernel, stride), groups);
+    if (kernel > 1) pointwise_ = &add<ConvBn>("conv_1x1", in, out, window(1, stride), groups);
+    affine_ = &add<LearnableAffine>("lab");
+    act_ = &add<AffineAct>("act");
+  }
+
+  Variable operator()(Tape& tape, const Variable& x) const override {
+    Variable sum;
+    const auto more = [&](const Variable& y) {
+      sum = sum.defined() ? train::add(tape, sum, y) : y;
+    };
+    if (identity_) more((*identity_)(tape, x));
+    if (pointwise_) more((*pointwise_)(tape, x));
+    for (const ConvBn* branch : branches_) more((*branch)(tape, x));
+    const Variable y = (*affine_)(tape, sum);
+    return active_ ? (*act_)(tape, y) : y;
+  }
+
+ private:
+  BatchNorm* identity_;
+  List<ConvBn>& branches_;
+  ConvBn* pointwise_ = nullptr;
+  LearnableAffine* affine_;
+  AffineAct* act_;
+  bool active_;
+};
+
+class LcBlock final : public Layer {
+ public:
+  LcBlock(int64_t in, int64_t out, int kernel, Size stride, bool gate, int branches)
+      : depthwise_(add<RepLayer>("dw_conv", in, in, kernel, stride, in, branches)),
+        gate_(gate ? &add<SqueezeExcite>("se", in, kPaddleSlope) : nullptr),
+        pointwise_(add<RepLayer>("pw_conv", in, out, 1, 1, 1, branches)) {}
+
+  Variable operator()(Tape& tape, const Variable& x) const override {
+    Variable y = depthwise_(tape, x);
+    if (gate_) y = (*gate_)(tape, y);
+    return pointwise_(tape, y);
+  }
+
+ private:
+  RepLayer& depthwise_;
+  SqueezeExcite* gate_;
+  RepLayer& pointwise_;
+};
+
+class PPLCNetV3 final : public Backbone {
+ public:
+  explicit PPLCNetV3(const PPLCNetV3Options& o)
+      : det_(o.det), stem_(add<ConvBn>("conv1", 3, scaled(16, o.scale), window(3, 2))) {
+    if (o.conv_kxk_num < 1)
+      throw train::Error(train::cat("conv_kxk_num must be at least 1, not ", o.conv_kxk_num));
+    for (const auto& rows : stages()) {
+      stages_.push_back(&add<Sequential>("blocks" + std::to_string(stages_.size() + 2)));
+      for (const Row& r : rows)
+        stages_.back()->append<LcBlock>(scaled(r.in, o.scale), scaled(r.out, o.scale), r.kernel,
+                                        det_ ? r.det_stride : r.rec_stride, r.gate, o.conv_kxk_num);
+    }
+    if (!det_) {
+      channels_ = {scaled(512, o.scale)};
+      return;
+    }
+    laterals_ = &add<List<Conv>>("layer_list");
+    const int wanted[] = {16, 24, 56, 480};
+    for (size_t i = 0; i < 4; ++i) {
+      channels_.push_back(static_cast<int64_t>(wanted[i] * o.scale));
+      laterals_->append(scaled(stages()[i + 1].back().out, o.scale), channels_[i], window(1));
+    }
+  }
+
+  std::vector<Variable> operator()(Tape& tape, const Variable& images) const override {
+    Variable x = stem_(tape, images);
+    std::vector<Variable> scales;
+    for (const Sequential* stage : stages_) {
+      x = (*stage)(tape, x);
+      scales.push_back(x);
+    }
+    if (!det_) return {row_of(tape, x, training())};
+    scales.erase(scales.begin());  // 1/2
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = (*laterals_)[i](tape, scales[i]);
+    return scales;
+  }
+
+ private:
+  bool det_;
+  ConvBn& stem_;
+  std::vector<Sequential*> stages_;
+  List<Conv>* laterals_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Backbone> make_pplcnet_v3(const PPLCNetV3Options& options) {
+  return std::make_unique<PPLCNetV3>(options);
+}
+
+}  // namespace ocr::models
