@@ -11,6 +11,8 @@ constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSome = 3, kExit
 
 void declare_infer(Command& command);
 void declare_bench(Command& command);
+void declare_data(Command& command);
+void declare_eval(Command& command);
 
 /// The build in a few words: "0.1.0 (avx2, release, GCC 12.2)".
 std::string version_text();

@@ -44,7 +44,9 @@ Program program() {
       "`ocr COMMAND --help` or `ocr help COMMAND` has the options of a command, with examples.\n",
       "ocr " + version_text(),
       {{"infer", "read images, folders, PDF and TIFF files", declare_infer},
-       {"bench", "measure a model or whole pages on this machine", declare_bench}}};
+       {"bench", "measure a model or whole pages on this machine", declare_bench},
+       {"data", "check, show, split, crop, convert training data", declare_data},
+       {"eval", "how well a model reads, finds or classifies labelled data", declare_eval}}};
 }
 
 }  // namespace

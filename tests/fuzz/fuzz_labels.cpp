@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "libocr/data/convert.h"
 #include "libocr/data/detection_label.h"
 #include "libocr/data/label_encode.h"
 #include "libocr/data/label_file.h"
@@ -43,5 +44,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   page(text);
+  for (const auto parse : {ocr::parse_icdar, ocr::parse_layout_xml}) {
+    try {
+      for (const ocr::TextBoxLabel& b : parse(text, "fuzz"))
+        if (b.points.size() < 3) std::abort();
+    } catch (const train::Error&) {
+    }
+  }
   return 0;
 }
