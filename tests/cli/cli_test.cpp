@@ -576,4 +576,39 @@ TEST_F(Cli, ReadsTheSampleReceipt) {
     EXPECT_NE(r.out.find(line), std::string::npos) << line << r.out;
 }
 
+TEST_F(Cli, DataCheckNamesWhatTrainingWouldLose) {
+  const std::string good = page("a.ppm", {"RGB"});
+  std::ofstream(dir_ / "rec.txt") << fs::path(good).filename().string() << "\tabc\n"
+                                  << "nowhere.png\tabc\n";
+  std::ofstream(dir_ / "c.yml")
+      << "Architecture: {model_type: rec, algorithm: CRNN}\nTrain:\n  dataset:\n"
+      << "    data_dir: " << fs::path(good).parent_path().string() << "\n    label_file_list: ["
+      << (dir_ / "rec.txt").string() << "]\n    transforms:\n    - DecodeImage: {img_mode: BGR}\n"
+      << "    - CTCLabelEncode:\n";
+  const Result r = ocr({"data", "check", "-c", (dir_ / "c.yml").string()});
+  EXPECT_EQ(r.rc, 1);
+  EXPECT_NE(r.out.find("Train: 2 samples, 1 would be lost"), std::string::npos) << r.out << r.err;
+  EXPECT_NE(r.out.find("rec.txt:2: "), std::string::npos) << r.out;
+  EXPECT_EQ(ocr({"data", "check", "-c", (dir_ / "c.yml").string(), "--skip_bad", "1"}).rc, 0);
+  const Result slip = ocr({"data", "check", "-c", (dir_ / "c.yml").string(), "-o", "Trian.a=1"});
+  EXPECT_EQ(slip.rc, 2);
+  EXPECT_NE(slip.err.find("did you mean 'Train'?"), std::string::npos) << slip.err;
+}
+
+TEST_F(Cli, EvalMeasuresLabelledLines) {
+  const std::string line = page("a.ppm", {"RGB"});
+  std::ofstream(dir_ / "rec.txt") << fs::path(line).filename().string() << "\tRGB\nnone.png\tx\n";
+  const Result r =
+      ocr({"eval", "--task", "rec", "--set", "models=" OCR_TEST_DATA "/colour_models", "--labels",
+           (dir_ / "rec.txt").string(), "--images", fs::path(line).parent_path().string(), "--json",
+           (dir_ / "r.json").string(), "--gallery", (dir_ / "g.html").string()});
+  EXPECT_EQ(r.rc, 3) << r.err;  // one picture is missing, and said to be
+  EXPECT_NE(r.err.find("1 of 2 samples cannot be used: 1 image not found"), std::string::npos)
+      << r.err;
+  const json j = json::parse(slurp(dir_ / "r.json"));
+  EXPECT_EQ(j["deployed"]["strict"]["lines"].get<int>(), 1);
+  EXPECT_EQ(j["as PaddleOCR evaluates"]["lenient"]["lines"].get<int>(), 1);
+  EXPECT_NE(slurp(dir_ / "g.html").find("<!doctype html>"), std::string::npos);
+}
+
 }  // namespace
