@@ -1,6 +1,7 @@
 #include "libtrain/autograd/eager.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "libtrain/autograd/gradient.h"
@@ -179,8 +180,25 @@ void* Eager::workspace(size_t bytes) {
   return workspace_->data();
 }
 
+void Eager::set_profiling(bool on) {
+  profiling_ = on;
+  profile_.clear();
+}
+
 std::vector<Array> Eager::run(const std::shared_ptr<const Op>& op, std::span<const Array> inputs,
-                              size_t outputs) try {
+                              size_t outputs) {
+  if (!profiling_) return run_now(op, inputs, outputs);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Array> out = run_now(op, inputs, outputs);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  OpTime& entry = profile_[op->describe()];
+  ++entry.calls;
+  entry.seconds += took.count();
+  return out;
+}
+
+std::vector<Array> Eager::run_now(const std::shared_ptr<const Op>& op,
+                                  std::span<const Array> inputs, size_t outputs) try {
   const Prepared& p = prepare(state_of(op), inputs, outputs);
   std::vector<Array> in(inputs.begin(), inputs.end());
   std::vector<View> in_views(in.size()), out_views(outputs);
@@ -192,7 +210,7 @@ std::vector<Array> Eager::run(const std::shared_ptr<const Op>& op, std::span<con
   std::vector<Array> out;
   for (size_t i = 0; i < outputs; ++i) {
     const ValueInfo& v = p.outputs[i];
-    out.emplace_back(Tensor(v.shape, v.dtype), v.layout);
+    out.emplace_back(memory_->tensor(v.shape, v.dtype), v.layout);
     out_views[i] = {out[i].tensor.raw(), &v};
   }
   p.plan->run(in_views, out_views, workspace(p.plan->workspace_bytes));
@@ -213,7 +231,7 @@ Array Eager::to_layout(const Array& a, Layout layout) {
   if (reads_alike(a.shape) || !a.tensor.defined()) return b;
   if (a.dtype != DType::kF32)
     throw ShapeError(cat("a channels-last value must be f32, not ", name_of(a.dtype)));
-  b.tensor = Tensor(a.shape);
+  b.tensor = memory_->tensor(a.shape);
   const int64_t n = a.shape[0], c = a.shape[1], hw = a.shape[2] * a.shape[3];
   if (layout == Layout::kChannelsLast)
     cpu::nchw_to_nhwc(a.tensor.data<float>(), n, c, hw, b.tensor.data<float>(), c);

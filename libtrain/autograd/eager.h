@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "libtrain/core/memory_pool.h"
 #include "libtrain/ops/op.h"
 
 namespace train {
@@ -88,6 +90,19 @@ class Eager {
 
   Stats stats() const;
 
+  /// Where the results of ops lie: memory is kept for the next step's.
+  MemoryPool& memory() { return *memory_; }
+
+  /// Calls and seconds of the ops of one description (those that make up gradients count as
+  /// themselves).
+  struct OpTime {
+    size_t calls = 0;
+    double seconds = 0;
+  };
+  /// Starts (or ends) timing every op; what was counted is forgotten.
+  void set_profiling(bool on);
+  const std::map<std::string, OpTime>& profile() const { return profile_; }
+
  private:
   struct OpState;
   struct Prepared;
@@ -95,11 +110,16 @@ class Eager {
   const Prepared& prepare(OpState& state, std::span<const Array> inputs, size_t outputs);
   void account(OpState& state);
   void* workspace(size_t bytes);
+  std::vector<Array> run_now(const std::shared_ptr<const Op>& op, std::span<const Array> inputs,
+                             size_t outputs);
 
   size_t max_bytes_, bytes_ = 0;
   std::list<OpState> states_;  // most recently used first
   std::unordered_map<const Op*, std::list<OpState>::iterator> index_;
   std::shared_ptr<Storage> workspace_;
+  std::shared_ptr<MemoryPool> memory_ = MemoryPool::create();
+  bool profiling_ = false;
+  std::map<std::string, OpTime> profile_;
   std::unordered_map<std::string, std::shared_ptr<const void>> shared_;
   Stats made_;
 };

@@ -167,7 +167,7 @@ void Tape::accumulate(Variable::Slot& slot, Array grad) {
   }
   // The sum goes into the old gradient's memory where nobody else holds it.
   const Tensor old = std::exchange(slot.grad.tensor, Tensor());
-  const Tensor sum = old.storage().use_count() == 1 ? old : Tensor(slot.shape);
+  const Tensor sum = old.storage().use_count() == 1 ? old : eager_.memory().tensor(slot.shape);
   cpu::binary(cpu::BinaryOp::kAdd, old.data<float>(), grad.tensor.data<float>(), sum.data<float>(),
               old.numel());
   slot.grad.tensor = sum;
