@@ -45,7 +45,9 @@ class ConvBn final : public Net {
                                                .bias = false})),
         norm_(make<nn::BatchNorm2d>(out)),
         act_(act) {}
-  Variable operator()(Tape& tape, const Variable& x) const { return norm_(tape, conv_(tape, x), act_); }
+  Variable operator()(Tape& tape, const Variable& x) const {
+    return norm_(tape, conv_(tape, x), act_);
+  }
 
  private:
   nn::Conv2d& conv_;
@@ -232,7 +234,9 @@ void report(const Eager& eager, double seconds, int steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
   const bool rec = argc < 2 || std::string(argv[1]) == "rec";
   const int batch = number(2, rec ? 32 : 4), steps = number(3, 5), threads = number(4, 1);
   ThreadPool pool(threads);
@@ -254,20 +258,22 @@ int main(int argc, char** argv) {
     if (step == 2) eager.set_profiling(true);
     const auto start = std::chrono::steady_clock::now();
     Tape tape(eager, true, static_cast<uint64_t>(step));
-    const Variable loss = rec ? recogniser(tape, image, Variable::input(labels), Variable::input(lengths))
-                              : detector(tape, image, map, map);
+    const Variable loss =
+        rec ? recogniser(tape, image, Variable::input(labels), Variable::input(lengths))
+            : detector(tape, image, map, map);
     adam.clear_grad();
     tape.backward(loss);
     adam.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    std::printf("step %d loss %.4f: %.1f ms\n", step, static_cast<double>(*loss.value().data<float>()),
-                took.count() * 1e3);
+    std::printf("step %d loss %.4f: %.1f ms\n", step,
+                static_cast<double>(*loss.value().data<float>()), took.count() * 1e3);
     if (step < 2) continue;
     best = std::min(best, took.count());
     total += took.count();
   }
   report(eager, total, steps);
-  std::printf("%s batch %d, %d threads: best %.1f ms, mean %.1f ms, %.2f images/s; tensors %zu MiB\n",
-              rec ? "rec" : "db", batch, threads, best * 1e3, total / steps * 1e3, batch / best,
-              eager.memory().stats().peak >> 20);
+  std::printf(
+      "%s batch %d, %d threads: best %.1f ms, mean %.1f ms, %.2f images/s; tensors %zu MiB\n",
+      rec ? "rec" : "db", batch, threads, best * 1e3, total / steps * 1e3, batch / best,
+      eager.memory().stats().peak >> 20);
 }

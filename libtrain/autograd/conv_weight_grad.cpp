@@ -1,8 +1,10 @@
 #include "libtrain/autograd/conv_weight_grad.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/weight_gemm.h"
 #include "libtrain/ops/common.h"
 
@@ -31,6 +33,8 @@ struct Problem {
   int64_t plane_h() const { return oh + max_shift(0); }
   int64_t plane_w() const { return ow + max_shift(1); }
   int64_t plane() const { return plane_h() * plane_w(); }
+  // No tap reaches beyond its own output pixel (1x1): dy serves as it is.
+  bool unpadded() const { return plane_h() == oh && plane_w() == ow; }
   // Phases of both axes that some tap uses, as (row phase, column phase).
   std::vector<std::array<int, 2>> phases() const {
     std::vector<std::array<int, 2>> used;
@@ -135,7 +139,7 @@ struct DenseBuffers {
     const size_t phases = p.phases().size();
     slice = images_per_slice(p, phases);
     planes = static_cast<int64_t>(phases) * p.cin * slice * p.plane();
-    padded = slice * p.plane() * p.cout;
+    padded = p.unpadded() ? 0 : slice * p.plane() * p.cout;
     sums = int64_t{p.kernel[0]} * p.kernel[1] * p.ci() * p.cout;
   }
   size_t bytes() const { return static_cast<size_t>(planes + padded + sums) * sizeof(float); }
@@ -149,12 +153,13 @@ void dense_weight_grad(const Problem& p, const float* x, const float* dy, float*
   for (int64_t i = 0; i < p.n; i += sizes.slice) {
     const int64_t images = std::min(sizes.slice, p.n - i);
     fill_planes(p, x + i * p.h * p.w * p.cin, images, planes);
-    pad_output_grad(p, dy + i * p.oh * p.ow * p.cout, images, padded);
+    const float* out_grad = dy + i * p.oh * p.ow * p.cout;
+    if (!p.unpadded()) pad_output_grad(p, std::exchange(out_grad, padded), images, padded);
     const int64_t ld = images * p.plane();
     // The last output pixel ends the sum: beyond it a shifted plane would run out.
     const int64_t length = (images - 1) * p.plane() + (p.oh - 1) * p.plane_w() + p.ow;
     for (int64_t g = 0; g < p.groups; ++g)
-      weight_gemm(tap_rows(p, g, planes, ld), padded + g * p.co(), p.cout, length, p.co(),
+      weight_gemm(tap_rows(p, g, planes, ld), out_grad + g * p.co(), p.cout, length, p.co(),
                   sums + g * group_sums, i > 0);
   }
   for (int64_t g = 0; g < p.groups; ++g) scatter_group(p, g, sums + g * group_sums, dw);
@@ -162,35 +167,18 @@ void dense_weight_grad(const Problem& p, const float* x, const float* dy, float*
 
 constexpr int64_t kLanes = 16;  // channels per task: one cache line of f32
 
-// acc[tap][lane] = the products of one output row of one image, for L lanes; x and dy stand at the
-// first lane. The sums of a tap stay in registers along the row.
-template <int L>
-void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, float* acc) {
-  const int64_t stride = p.stride[1];
+// acc[tap][lane] = the products of one output row of one image; x and dy stand at the first lane.
+void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, int64_t lanes,
+                   float* acc) {
+  const cpu::GradTable& t = grad_kernels();
+  const cpu::DepthwiseRowArgs g{p.cin,       p.w,           p.ow,        p.kernel[1],
+                                p.stride[1], p.dilation[1], p.before[1], lanes};
   for (int ky = 0; ky < p.kernel[0]; ++ky) {
     const int64_t y = oy * p.stride[0] - p.before[0] + ky * p.dilation[0];
     if (y < 0 || y >= p.h) continue;
-    for (int kx = 0; kx < p.kernel[1]; ++kx) {
-      const int64_t offset = kx * p.dilation[1] - p.before[1];  // input column of output column 0
-      const int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-      const int64_t end = std::min(p.w > offset ? (p.w - offset + stride - 1) / stride : 0, p.ow);
-      const float* a = x + (y * p.w + first * stride + offset) * p.cin;
-      const float* b = dy + (oy * p.ow + first) * p.cin;
-      float sum[L] = {};
-      for (int64_t ox = first; ox < end; ++ox, a += stride * p.cin, b += p.cin)
-        for (int c = 0; c < L; ++c) sum[c] += a[c] * b[c];
-      std::copy_n(sum, L, acc + (ky * p.kernel[1] + kx) * kLanes);
-    }
+    t.depthwise_weight_row(g, x + y * p.w * p.cin, dy + oy * p.ow * p.cin,
+                           acc + ky * p.kernel[1] * kLanes);
   }
-}
-
-// The same for `lanes` <= kLanes of them.
-void depthwise_row(const Problem& p, const float* x, const float* dy, int64_t oy, int64_t lanes,
-                   float* acc) {
-  if (lanes == kLanes) return depthwise_row<kLanes>(p, x, dy, oy, acc);
-  int64_t c = 0;
-  for (; c + 4 <= lanes; c += 4) depthwise_row<4>(p, x + c, dy + c, oy, acc + c);
-  for (; c < lanes; ++c) depthwise_row<1>(p, x + c, dy + c, oy, acc + c);
 }
 
 // One channel per group. Each output row is summed on its own, then added in double.

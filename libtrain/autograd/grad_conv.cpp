@@ -5,6 +5,7 @@
 
 #include "libtrain/autograd/conv_weight_grad.h"
 #include "libtrain/autograd/gradient.h"
+#include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/sums.h"
 #include "libtrain/cpu/conv.h"
 #include "libtrain/cpu/conv_transpose.h"
@@ -83,36 +84,22 @@ std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, con
 
 constexpr int64_t kLanes = 16;  // channels per task: one cache line of f32
 
-// y[c] += a[c] * b[c]; the sums pass through registers, so that the compiler need not fear that
-// the arrays overlap.
-template <int L>
-void multiply_add(const float* a, const float* b, float* y) {
-  float sum[L];
-  for (int c = 0; c < L; ++c) sum[c] = y[c] + a[c] * b[c];
-  std::copy_n(sum, L, y);
-}
-
 // dx of channels [c0, c0 + lanes) of one image; the pointers stand at c0, pixel stride g.cin.
 // x, y: sizes of the input and output images; w: [taps][cin].
 void depthwise_input_grad(const Geometry& g, const std::array<int64_t, 2>& x,
                           const std::array<int64_t, 2>& y, const float* w, const float* dy,
                           float* dx, int64_t lanes) {
+  const cpu::GradTable& t = grad_kernels();
+  const cpu::DepthwiseRowArgs row{g.cin,       x[1],          y[1],        g.kernel[1],
+                                  g.stride[1], g.dilation[1], g.before[1], lanes};
   for (int64_t p = 0; p < x[0] * x[1]; ++p) std::fill_n(dx + p * g.cin, lanes, 0.f);
   for (int64_t oy = 0; oy < y[0]; ++oy)
-    for (int64_t ox = 0; ox < y[1]; ++ox, dy += g.cin)
-      for (int t = 0; t < g.kernel[0] * g.kernel[1]; ++t) {
-        const int64_t iy =
-            oy * g.stride[0] - g.before[0] + t / g.kernel[1] * int64_t{g.dilation[0]};
-        const int64_t ix =
-            ox * g.stride[1] - g.before[1] + t % g.kernel[1] * int64_t{g.dilation[1]};
-        if (iy < 0 || iy >= x[0] || ix < 0 || ix >= x[1]) continue;
-        float* to = dx + (iy * x[1] + ix) * g.cin;
-        const float* tap = w + t * g.cin;
-        if (lanes == kLanes)
-          multiply_add<kLanes>(tap, dy, to);
-        else
-          for (int64_t c = 0; c < lanes; ++c) to[c] += tap[c] * dy[c];
-      }
+    for (int ky = 0; ky < g.kernel[0]; ++ky) {
+      const int64_t iy = oy * g.stride[0] - g.before[0] + ky * int64_t{g.dilation[0]};
+      if (iy < 0 || iy >= x[0]) continue;
+      t.depthwise_input_row(row, w + ky * g.kernel[1] * g.cin, dy + oy * y[1] * g.cin,
+                            dx + iy * x[1] * g.cin);
+    }
 }
 
 // With a stride, one channel per group: a transposed convolution would run group by group.

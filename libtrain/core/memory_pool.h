@@ -10,9 +10,9 @@
 
 namespace train {
 
-/// A training step allocates and frees the same sizes again and again; returning pages to the system
-/// in between costs a page fault per 4 KiB touched, more than most layers compute. The pool keeps
-/// what is freed, in classes a quarter of a power of two apart (at most a quarter is wasted).
+/// A training step allocates and frees the same sizes again and again; returning pages to the
+/// system in between costs a page fault per 4 KiB touched, more than most layers compute. The pool
+/// keeps what is freed, in classes a quarter of a power of two apart (at most a quarter is wasted).
 /// Thread-safe; tensors may outlive it.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:

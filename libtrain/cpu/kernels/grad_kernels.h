@@ -17,6 +17,15 @@ struct NormGradArgs {
   int64_t cols;
 };
 
+/// A depthwise convolution's row of taps, for the gradients: strides in floats, positions in
+/// pixels. Channels are lanes; at most 16 at a time.
+struct DepthwiseRowArgs {
+  int64_t ld;  // floats between pixels of x and y
+  int64_t w, ow;
+  int kw, stride, dilation, before;
+  int64_t lanes;
+};
+
 /// Everything one instruction set offers to the backward pass.
 struct GradTable {
   /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
@@ -37,6 +46,13 @@ struct GradTable {
   /// dx = y (dy - sum(dy y)), or with log_form dy - exp(y) sum(dy), row by row.
   void (*softmax_grad)(const float* y, const float* dy, float* dx, int64_t rows, int64_t cols,
                        bool log_form);
+  /// acc[kx][16] += sum over ox of dy[ox] x[ox stride - before + kx dilation], x and dy being rows.
+  void (*depthwise_weight_row)(const DepthwiseRowArgs&, const float* x, const float* dy,
+                               float* acc);
+  /// dx[ix] += sum over kx of taps[kx] dy[ox], where ox stride - before + kx dilation = ix; taps
+  /// are ld floats apart.
+  void (*depthwise_input_row)(const DepthwiseRowArgs&, const float* taps, const float* dy,
+                              float* dx);
   /// One sample's step of an LSTM: z [4 h] in the order i f g o becomes the gates; c_before null =
   /// 0.
   void (*lstm_cell)(float* z, const float* c_before, int64_t h, float* c, float* y);

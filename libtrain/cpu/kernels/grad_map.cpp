@@ -1,7 +1,7 @@
 // Gradients of activations, batch and layer normalisation and softmax. Rows are dense; sums run in
 // order over the rows of a call, so that blocks of fixed size give the same bits on any thread.
-#include "libtrain/cpu/kernels/grad_kernels.h"
 #include "libtrain/cpu/kernels/grad_math.h"
+#include "libtrain/cpu/kernels/grad_tables.h"
 
 namespace train::cpu::OCR_ISA_NS {
 namespace {
@@ -193,6 +193,8 @@ constinit const GradTable kGradTable = {
     .norm_grad_apply = norm_grad_apply,
     .layer_norm_grad = layer_norm_grad,
     .softmax_grad = softmax_grad,
+    .depthwise_weight_row = depthwise_weight_row,
+    .depthwise_input_row = depthwise_input_row,
     .lstm_cell = lstm_cell,
     .lstm_cell_grad = lstm_cell_grad,
     .dot_rows = dot_rows,
