@@ -20,7 +20,7 @@ ocr_image     | libocr/image                                    | train_core
 ocr_post      | libocr/geometry libocr/postprocess              | ocr_text ocr_image
 ocr_onnx      | libocr/onnx                                     | train_graph
 ocr_base      | libocr/pipeline                                 | ocr_post ocr_onnx train_config
-ocr_train     | libocr/models libocr/losses libocr/metrics libocr/data | ocr_base train_run
+ocr_train     | libocr/models libocr/metrics libocr/data libocr/training | ocr_base train_run
 app           | apps                                            | ocr_base ocr_train
 '
 # header prefix | the only folders that may include it

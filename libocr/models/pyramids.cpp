@@ -108,7 +108,7 @@ class DilatedRep final : public Layer {
   DilatedRep(int64_t channels, int kernel)
       : large_(add<Conv>("lk_origin", channels, channels, window(kernel), channels, false)),
         norm_(add<BatchNorm>("origin_bn", channels)) {
-    for (const auto [k, dilation] : branches_of(kernel)) {
+    for (const auto& [k, dilation] : branches_of(kernel)) {
       branches_.push_back({&add<Conv>(train::cat("dil_conv_k", k, "_", dilation), channels,
                                       channels, window(k, 1, dilation), channels, false),
                            &add<BatchNorm>(train::cat("dil_bn_k", k, "_", dilation), channels)});

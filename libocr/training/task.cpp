@@ -1,0 +1,347 @@
+#include "libocr/training/task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libocr/metrics/classification_metric.h"
+#include "libocr/metrics/detection_metric.h"
+#include "libocr/metrics/recognition_metric.h"
+#include "libocr/postprocess/ctc.h"
+#include "libocr/postprocess/db.h"
+#include "libtrain/autograd/ctc.h"
+#include "libtrain/autograd/map_loss.h"
+#include "libtrain/core/error.h"
+
+namespace ocr {
+
+using models::Outputs;
+using train::cat;
+using train::Eager;
+using train::Metrics;
+using train::Tape;
+using train::Tensor;
+using train::Variable;
+namespace config = train::config;
+
+namespace {
+
+// Where each field of a batch is, by the names that KeepKeys gives them.
+class Fields {
+ public:
+  explicit Fields(const OcrDataset& data) : data_(data) {}
+  /// The first of `names` that the samples have. Throws ConfigError when they have none.
+  size_t find(std::initializer_list<const char*> names) const {
+    const std::vector<std::string>& keys = data_.keys();
+    for (const char* name : names)
+      for (size_t i = 0; i < keys.size(); ++i)
+        if (keys[i] == name) return i;
+    throw train::ConfigError("", 0, 0,
+                             cat("Train.dataset.transforms: KeepKeys must keep '", *names.begin(),
+                                 "', which the loss reads"));
+  }
+
+ private:
+  const OcrDataset& data_;
+};
+
+double value_of(const Variable& v) { return static_cast<double>(v.value().data<float>()[0]); }
+
+class OcrTask : public train::Task {
+ public:
+  explicit OcrTask(const TaskParts& p)
+      : model_(p.model), eval_(p.eval), image_(Fields(p.train).find({"image"})) {}
+  train::nn::Module& model() override { return model_; }
+
+  Metrics evaluate(Eager& eager) override {
+    if (!eval_ || eval_->size() == 0) return {};
+    begin_evaluation();
+    const train::RandomStream none(0, 0);
+    for (int64_t i = 0; i < eval_->size(); ++i) {
+      Sample sample;
+      try {
+        sample = eval_->load({.index = i, .random = none});
+      } catch (const train::Error&) {
+        ++unread_;  // `ocr data check` says which and why
+        continue;
+      }
+      Tensor image = field_of(sample, "image");
+      const train::Shape s = image.shape();
+      Tape tape(eager, /*record=*/false);
+      const Outputs out =
+          model_(tape, Variable::input(image.reshaped({1, s[0], s[1], s[2]})));
+      score(sample, out.begin()->second);
+    }
+    return end_evaluation();
+  }
+
+ protected:
+  virtual void begin_evaluation() = 0;
+  virtual void score(const Sample& sample, const Variable& output) = 0;
+  virtual Metrics end_evaluation() = 0;
+
+  Outputs forward(Tape& tape, const train::data::Batch& batch) {
+    return model_(tape, Variable::input(batch.fields[image_]));
+  }
+  static Variable field(const train::data::Batch& batch, size_t i) {
+    return Variable::input(batch.fields[i]);
+  }
+  /// Adds how many samples could not be evaluated, when there were any.
+  Metrics with_unread(Metrics metrics) {
+    if (unread_ > 0) metrics.emplace_back("unread", static_cast<double>(unread_));
+    unread_ = 0;
+    return metrics;
+  }
+
+  models::Model& model_;
+  const OcrDataset* eval_;
+  size_t image_;
+  int64_t unread_ = 0;
+};
+
+class RecognitionTask final : public OcrTask {
+ public:
+  RecognitionTask(const TaskParts& p, const train::CtcOptions& options,
+                  const RecognitionOptions& metric)
+      : OcrTask(p),
+        encoder_(*p.train.encoder()),
+        options_(options),
+        metric_options_(metric),
+        label_(Fields(p.train).find({"label", "label_ctc"})),
+        length_(Fields(p.train).find({"length"})) {}
+
+  Variable loss(Tape& tape, const train::data::Batch& batch, Metrics&) override {
+    const Outputs out = forward(tape, batch);
+    const Tensor& length = batch.fields[length_];
+    return train::ctc_loss(tape, out.at("ctc"), field(batch, label_),
+                           Variable::input(length.reshaped({length.numel()})), options_)
+        .loss;
+  }
+
+ private:
+  void begin_evaluation() override { metric_ = RecognitionMetric(metric_options_); }
+  void score(const Sample& sample, const Variable& output) override {
+    const Tensor& probs = output.value();  // [1, T, C]
+    const int64_t steps = probs.shape()[1], classes = probs.shape()[2];
+    std::vector<CtcStep> best(static_cast<size_t>(steps));
+    const Dictionary& dictionary = encoder_.dictionary();
+    ctc_steps(probs.data<float>(), classes, steps, classes, dictionary.space(), best);
+    const CtcLine line = ctc_decode(best, dictionary);
+    metric_.add({.name = sample.image_name,
+                 .target = sample.label,
+                 .prediction = line.text,
+                 .seen_target = encoder_.seen_text(sample.label),
+                 .score = line.score,
+                 .width = sample.source_width,
+                 .height = sample.source_height});
+  }
+  Metrics end_evaluation() override {
+    return with_unread({{"strict_acc", metric_.strict().accuracy()},
+                        {"acc", metric_.lenient().accuracy()},
+                        {"norm_edit_dis", metric_.lenient().norm_edit_dis()},
+                        {"cer", metric_.strict().cer()}});
+  }
+
+  const TextEncoder& encoder_;
+  train::CtcOptions options_;
+  RecognitionOptions metric_options_;
+  size_t label_, length_;
+  RecognitionMetric metric_;
+};
+
+class DetectionTask final : public OcrTask {
+ public:
+  DetectionTask(const TaskParts& p, const train::DbLossOptions& loss, const DbOptions& post)
+      : OcrTask(p),
+        loss_(loss),
+        post_(post),
+        threshold_map_(Fields(p.train).find({"threshold_map"})),
+        threshold_mask_(Fields(p.train).find({"threshold_mask"})),
+        shrink_map_(Fields(p.train).find({"shrink_map"})),
+        shrink_mask_(Fields(p.train).find({"shrink_mask"})) {}
+
+  Variable loss(Tape& tape, const train::data::Batch& batch, Metrics& parts) override {
+    const Outputs out = forward(tape, batch);
+    const train::DbLossResult r = train::db_loss(
+        tape, out.at("maps"), field(batch, threshold_map_), field(batch, threshold_mask_),
+        field(batch, shrink_map_), field(batch, shrink_mask_), loss_);
+    parts.emplace_back("loss_shrink_maps", value_of(r.shrink));
+    parts.emplace_back("loss_threshold_maps", value_of(r.threshold));
+    parts.emplace_back("loss_binary_maps", value_of(r.binary));
+    return r.total;
+  }
+
+ private:
+  void begin_evaluation() override { metric_ = DetectionMetric(); }
+  void score(const Sample& sample, const Variable& output) override {
+    const Tensor& map = output.value();  // [1, 1, H, W]: one channel, so any layout reads alike
+    const int h = static_cast<int>(map.shape()[2]), w = static_cast<int>(map.shape()[3]);
+    std::vector<Polygon> boxes;
+    for (const Detection& d : db_postprocess(map.data<float>(), w, h, w, sample.source_height,
+                                             sample.source_width, post_))
+      boxes.push_back(d.points);
+    std::vector<PageText> targets;
+    for (size_t i = 0; i < sample.polys.size(); ++i) {
+      PageText& t = targets.emplace_back();
+      for (const cv::Point2d& p : sample.polys[i])
+        t.points.push_back({static_cast<float>(p.x), static_cast<float>(p.y)});
+      t.ignore = sample.ignore[i] != 0;
+    }
+    metric_.add(sample.image_name, targets, boxes);
+  }
+  Metrics end_evaluation() override {
+    const PrecisionRecall& t = metric_.total();
+    return with_unread(
+        {{"hmean", t.hmean()}, {"precision", t.precision()}, {"recall", t.recall()}});
+  }
+
+  train::DbLossOptions loss_;
+  DbOptions post_;
+  size_t threshold_map_, threshold_mask_, shrink_map_, shrink_mask_;
+  DetectionMetric metric_;
+};
+
+class ClassificationTask final : public OcrTask {
+ public:
+  explicit ClassificationTask(const TaskParts& p)
+      : OcrTask(p), label_(Fields(p.train).find({"label"})) {}
+
+  Variable loss(Tape& tape, const train::data::Batch& batch, Metrics&) override {
+    const Outputs out = forward(tape, batch);
+    const Tensor& label = batch.fields[label_];
+    return criterion_(tape, out.at("cls"), Variable::input(label.reshaped({label.numel()})));
+  }
+
+ private:
+  void begin_evaluation() override { right_ = all_ = 0; }
+  void score(const Sample& sample, const Variable& output) override {
+    const std::span<float> p = output.value().span<float>();
+    ++all_;
+    right_ += std::max_element(p.begin(), p.end()) - p.begin() == sample.ids.at(0);
+  }
+  Metrics end_evaluation() override {
+    return with_unread({{"acc", all_ ? static_cast<double>(right_) / static_cast<double>(all_) : 0}});
+  }
+
+  train::nn::SoftmaxCrossEntropy criterion_;
+  size_t label_;
+  int64_t right_ = 0, all_ = 0;
+};
+
+// A section's keys through `take(reader)`, `name` aside.
+template <class Take>
+void read_section(const config::NamedSection& section, const char* path,
+                  config::ReadContext& context, Take&& take) {
+  config::Reader reader(section.node, path, context);
+  reader.ignore("name");
+  take(reader);
+  reader.finish();
+}
+
+train::CtcOptions ctc_options(const config::NamedSection& loss, config::ReadContext& context) {
+  train::CtcOptions options;
+  if (loss.name == "CTCLoss") {
+    read_section(loss, "Loss", context,
+                 [&](config::Reader& r) { r.field("use_focal_loss", options.focal); });
+    return options;
+  }
+  if (loss.name != "MultiLoss")
+    loss.node.fail(cat("Loss.name '", loss.name,
+                       "' is not built for recognition: there are CTCLoss and MultiLoss"));
+  std::vector<config::NamedNode> parts;
+  read_section(loss, "Loss", context, [&](config::Reader& r) {
+    r.field("loss_config_list", parts);
+    for (const char* weight : {"weight_1", "weight_2", "gtc_loss"}) r.ignore(weight);
+  });
+  bool ctc = false;
+  for (const config::NamedNode& part : parts) {
+    if (part.name != "CTCLoss") {
+      context.warnings.push_back(
+          cat(part.name_node.where(), ": ", part.name, " is left out, as its branch is"));
+      continue;
+    }
+    ctc = true;
+    config::Reader r(part.arguments, "Loss.loss_config_list.CTCLoss", context);
+    r.field("use_focal_loss", options.focal);
+    r.finish();
+  }
+  if (!ctc) loss.node.fail("Loss.loss_config_list has no CTCLoss");
+  return options;
+}
+
+train::DbLossOptions db_loss_options(const config::NamedSection& loss,
+                                     config::ReadContext& context) {
+  if (loss.name != "DBLoss")
+    loss.node.fail(cat("Loss.name '", loss.name, "' is not built for detection: there is DBLoss"));
+  train::DbLossOptions o;
+  std::string main = "DiceLoss";
+  read_section(loss, "Loss", context, [&](config::Reader& r) {
+    r.field("alpha", o.alpha);
+    r.field("beta", o.beta);
+    r.field("ohem_ratio", o.ratio);
+    r.field("eps", o.epsilon);
+    r.field("main_loss_type", main);
+    r.ignore("balance_loss");
+  });
+  if (main == "DiceFocalLoss") {
+    context.warnings.push_back(
+        cat(loss.node.where(), ": Loss.main_loss_type DiceFocalLoss: its focal part is left out"));
+    main = "DiceLoss";
+  }
+  if (main != "DiceLoss" && main != "BCELoss")
+    loss.node.fail(cat("Loss.main_loss_type '", main, "': there are DiceLoss and BCELoss"));
+  o.dice = main == "DiceLoss";
+  return o;
+}
+
+DbOptions db_options(const config::NamedSection& post, config::ReadContext& context) {
+  DbOptions o;
+  if (!post.present()) return o;
+  double thresh = o.thresh;
+  std::string score = "fast", box = "quad";
+  read_section(post, "PostProcess", context, [&](config::Reader& r) {
+    r.field("thresh", thresh);
+    r.field("box_thresh", o.box_thresh);
+    r.field("max_candidates", o.max_candidates);
+    r.field("unclip_ratio", o.unclip_ratio);
+    r.field("use_dilation", o.use_dilation);
+    r.field("score_mode", score);
+    r.field("box_type", box);
+  });
+  o.thresh = static_cast<float>(thresh);
+  o.score_mode = score == "slow" ? ScoreMode::kSlow : ScoreMode::kFast;
+  o.box_type = box == "poly" ? BoxType::kPoly : BoxType::kQuad;
+  return o;
+}
+
+}  // namespace
+
+int64_t classes_of(const OcrDataset& data) {
+  return data.encoder() ? data.encoder()->dictionary().classes() : 0;
+}
+
+std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& context) {
+  const config::TrainingConfig& c = p.config;
+  const std::string& type = c.architecture.model_type;
+  if (!c.loss.present()) c.root.fail("the configuration has no Loss");
+  if (type == "det")
+    return std::make_unique<DetectionTask>(p, db_loss_options(c.loss, context),
+                                           db_options(c.post_process, context));
+  if (type == "rec") {
+    if (!p.train.encoder())
+      c.root.fail("Train.dataset.transforms has no label encoder (CTCLabelEncode, MultiLabelEncode)");
+    RecognitionOptions metric;
+    if (c.metric.present())
+      read_section(c.metric, "Metric", context, [&](config::Reader& r) {
+        r.field("ignore_space", metric.ignore_space);
+        r.field("is_filter", metric.is_filter);
+        r.ignore("main_indicator");
+      });
+    return std::make_unique<RecognitionTask>(p, ctc_options(c.loss, context), metric);
+  }
+  if (c.loss.name != "ClsLoss")
+    c.loss.node.fail(cat("Loss.name '", c.loss.name,
+                         "' is not built for classification: there is ClsLoss"));
+  return std::make_unique<ClassificationTask>(p);
+}
+
+}  // namespace ocr

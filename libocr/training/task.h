@@ -1,0 +1,29 @@
+// The three kinds of training: detection, recognition and classification, as the trainer runs them.
+#pragma once
+#include <memory>
+
+#include "libocr/data/dataset.h"
+#include "libocr/models/model.h"
+#include "libtrain/train/trainer.h"
+
+namespace ocr {
+
+struct TaskParts {
+  const train::config::TrainingConfig& config;
+  models::Model& model;
+  const OcrDataset& train;
+  const OcrDataset* eval = nullptr;  // null: no evaluation
+};
+
+/// Loss and evaluation as `Loss`, `PostProcess` and `Metric` say.
+///
+/// Detection: DBLoss; hmean, precision, recall of boxes. Recognition: CTCLoss, alone or in a
+/// MultiLoss; exact matches of raw text (which decides on the best checkpoint), PaddleOCR's acc and
+/// norm_edit_dis, CER. Classification: ClsLoss; acc. Throws ConfigError with the place for another
+/// loss, or for transforms that do not give what the loss needs.
+std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
+
+/// How many classes the recogniser of this configuration has, blank included; 0 when it is none.
+int64_t classes_of(const OcrDataset& data);
+
+}  // namespace ocr
