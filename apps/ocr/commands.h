@@ -10,6 +10,7 @@ class Command;
 constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSome = 3, kExitInterrupted = 130;
 
 void declare_infer(Command& command);
+void declare_train(Command& command);
 void declare_bench(Command& command);
 void declare_data(Command& command);
 void declare_eval(Command& command);

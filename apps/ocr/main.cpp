@@ -34,6 +34,7 @@ constexpr const char* kExamples =
   ocr infer scans/ -o out --format json one JSON file per input, the folder mirrored
   ocr infer report.pdf --pages 1-3      pages of a PDF
   ocr infer page.jpg --visualize seen   a picture of what was found
+  ocr train -c rec.yml                  train as PaddleOCR's configuration says
   ocr bench --model det.onnx --layers   where the time goes
 )";
 
@@ -45,6 +46,7 @@ Program program() {
       "ocr " + version_text(),
       {{"infer", "read images, folders, PDF and TIFF files", declare_infer},
        {"bench", "measure a model or whole pages on this machine", declare_bench},
+       {"train", "train a detector, a recogniser or a classifier", declare_train},
        {"data", "check, show, split, crop, convert training data", declare_data},
        {"eval", "how well a model reads, finds or classifies labelled data", declare_eval}}};
 }
