@@ -135,10 +135,13 @@ class RecognitionTask final : public OcrTask {
                  .height = sample.source_height});
   }
   Metrics end_evaluation() override {
-    return with_unread({{"strict_acc", metric_.strict().accuracy()},
-                        {"acc", metric_.lenient().accuracy()},
-                        {"norm_edit_dis", metric_.lenient().norm_edit_dis()},
-                        {"cer", metric_.strict().cer()}});
+    Metrics all{{"strict_acc", metric_.strict().accuracy()},
+                {"acc", metric_.lenient().accuracy()},
+                {"norm_edit_dis", metric_.lenient().norm_edit_dis()},
+                {"cer", metric_.strict().cer()}};
+    // A dictionary without capitals cannot write the raw label: there PaddleOCR's acc decides.
+    if (encoder_.lower()) std::swap(all[0], all[1]);
+    return with_unread(std::move(all));
   }
 
   const TextEncoder& encoder_;
