@@ -611,4 +611,60 @@ TEST_F(Cli, EvalMeasuresLabelledLines) {
   EXPECT_NE(slurp(dir_ / "g.html").find("<!doctype html>"), std::string::npos);
 }
 
+// The lines of the sample receipt, cut from it, as data of configs/tiny/rec_rosetta.yml.
+class Training : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    data_ = (dir_ / "data").string();
+    const Result r = ocr({"data", "crop", OCR_SOURCE_DIR "/datasets/sample/det.txt", "--images",
+                          OCR_SOURCE_DIR "/datasets/sample", "--save", data_});
+    ASSERT_EQ(r.rc, 0) << r.err;
+  }
+  Result train(const std::string& folder, std::vector<std::string> more) {
+    const std::string labels = "dataset.label_file_list=[" + data_ + "/rec.txt]";
+    const std::string images = "dataset.data_dir=" + data_;
+    std::vector<std::string> args{
+        "train", "-c", OCR_SOURCE_DIR "/configs/tiny/rec_rosetta.yml", "-o",
+        "Global.character_dict_path=" OCR_SOURCE_DIR "/datasets/sample/charset.txt",
+        "Global.save_model_dir=" + (dir_ / folder).string(), "Train." + labels, "Train." + images,
+        "Eval." + labels, "Eval." + images};
+    args.insert(args.end(), more.begin(), more.end());
+    return ocr(args);
+  }
+  std::string data_;
+};
+
+TEST_F(Training, LearnsToReadTheSampleReceipt) {
+  const Result r = train("run", {});
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.err.find("strict_acc: 1,"), std::string::npos) << r.err;
+  for (const char* name : {"latest.safetensors", "best_accuracy.safetensors", "config.yml",
+                           "train.log", "metrics.jsonl"})
+    EXPECT_TRUE(fs::exists(dir_ / "run" / name)) << name;
+}
+
+TEST_F(Training, GoesOnToTheSameBits) {
+  const std::string two = "Global.epoch_num=2", one = "Global.epoch_num=1";
+  const std::string eval = "Global.eval_batch_step=[0,3]";  // every epoch
+  ASSERT_EQ(train("whole", {"-o", two, eval, "--resume"}).rc, 0);  // nothing there yet: a start
+  ASSERT_EQ(train("parts", {"-o", one, eval}).rc, 0);
+  const Result r = train("parts", {"-o", two, eval, "--resume"});
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.err.find("resumed from"), std::string::npos) << r.err;
+  EXPECT_TRUE(slurp(dir_ / "whole/latest.safetensors") ==
+              slurp(dir_ / "parts/latest.safetensors"));
+}
+
+TEST_F(Training, RefusesToLoseSamplesInSilence) {
+  std::ofstream(data_ + "/rec.txt", std::ios::app) << "crops/nowhere.png\n";
+  const Result r = train("run", {"--dry-run"});
+  EXPECT_EQ(r.rc, 1);
+  EXPECT_NE(r.err.find("--skip-bad 1"), std::string::npos) << r.err;
+  EXPECT_EQ(train("run", {"--dry-run", "--skip-bad", "1"}).rc, 0);
+  const Result slip = train("run", {"--dry-run", "--skip-bad", "1", "-o", "Optimizer.nam=SGD"});
+  EXPECT_EQ(slip.rc, 2);
+  EXPECT_NE(slip.err.find("did you mean 'name'"), std::string::npos) << slip.err;
+}
+
 }  // namespace
