@@ -214,6 +214,11 @@ LayoutChoice ConvWeightGradOp::layouts(Infos, Infos) const {
   return {{Layout::kChannelsLast, Layout::kChannelsLast, Layout::kLinear}, {Layout::kLinear}};
 }
 
+double ConvWeightGradOp::flops(Infos inputs, Infos) const {  // the convolution's
+  return 2.0 * static_cast<double>(inputs[1].shape.numel()) *
+         static_cast<double>(inputs[2].shape.count(1, 4));
+}
+
 std::unique_ptr<Plan> ConvWeightGradOp::plan(Infos inputs, Infos, PackCache&) const {
   const Shape &x = inputs[0].shape, &dy = inputs[1].shape, &w = inputs[2].shape;
   const auto pads = window.resolved_pads(x[2], x[3]);

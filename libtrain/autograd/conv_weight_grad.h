@@ -16,6 +16,7 @@ class ConvWeightGradOp final : public Op {
   std::string describe() const override { return "ConvWeightGrad " + window.str(); }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   Window window;

@@ -57,6 +57,19 @@ struct Signature {
 // One of the dimensions being 1 can make both orders the same bytes.
 bool reads_alike(const Shape& s) { return s.rank() != 4 || s[1] == 1 || s[2] * s[3] == 1; }
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Operands of which only the shape is read have no data.
+double bytes_of(std::span<const Array> arrays) {
+  double bytes = 0;
+  for (const Array& a : arrays)
+    if (a.tensor.defined())
+      bytes += static_cast<double>(a.shape.numel()) * static_cast<double>(size_of(a.dtype));
+  return bytes;
+}
+
 }  // namespace
 
 ValueInfo Array::info() const {
@@ -180,20 +193,37 @@ void* Eager::workspace(size_t bytes) {
   return workspace_->data();
 }
 
-void Eager::set_profiling(bool on) {
+void Eager::set_profiling(bool on, size_t max_events) {
   profiling_ = on;
+  profiling_since_ = now();
+  max_events_ = max_events;
+  events_.clear();
   profile_.clear();
+}
+
+void Eager::count(const Op& op, std::span<const Array> inputs, std::span<const Array> outputs,
+                  double begin, double seconds) {
+  std::vector<ValueInfo> in, out;
+  for (const Array& a : inputs) in.push_back(a.info());
+  for (const Array& a : outputs) out.push_back(a.info());
+  const auto entry = profile_.try_emplace(op.describe()).first;  // stays where it is
+  OpTime& t = entry->second;
+  ++t.calls;
+  t.seconds += seconds;
+  t.flops += op.flops(in, out);
+  if (t.type.empty()) t.type = op.type();
+  if (!op.is_view()) t.bytes += bytes_of(inputs) + bytes_of(outputs);
+  if (events_.size() < max_events_)
+    events_.push_back({&entry->first, &t.type, out.empty() ? Shape() : out[0].shape,
+                       begin - profiling_since_, seconds});
 }
 
 std::vector<Array> Eager::run(const std::shared_ptr<const Op>& op, std::span<const Array> inputs,
                               size_t outputs) {
   if (!profiling_) return run_now(op, inputs, outputs);
-  const auto start = std::chrono::steady_clock::now();
+  const double begin = now();
   std::vector<Array> out = run_now(op, inputs, outputs);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  OpTime& entry = profile_[op->describe()];
-  ++entry.calls;
-  entry.seconds += took.count();
+  count(*op, inputs, out, begin, now() - begin);
   return out;
 }
 

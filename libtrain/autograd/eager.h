@@ -93,15 +93,24 @@ class Eager {
   /// Where the results of ops lie: memory is kept for the next step's.
   MemoryPool& memory() { return *memory_; }
 
-  /// Calls and seconds of the ops of one description (those that make up gradients count as
-  /// themselves).
+  /// What the ops of one description took (those that make up gradients count as themselves).
   struct OpTime {
     size_t calls = 0;
     double seconds = 0;
+    double flops = 0, bytes = 0;  // bytes: of operands and results, as if each were touched once
+    std::string type;             // of the op
   };
-  /// Starts (or ends) timing every op; what was counted is forgotten.
-  void set_profiling(bool on);
+  /// One run of an op: when it began, in seconds since profiling did, and how long it took.
+  struct OpEvent {
+    const std::string *op, *type;  // its description and its type, in profile()
+    Shape shape;                   // of the first result
+    double begin, seconds;
+  };
+  /// Starts (or ends) timing every op, keeping the first `max_events` runs one by one; what was
+  /// counted is forgotten.
+  void set_profiling(bool on, size_t max_events = 0);
   const std::map<std::string, OpTime>& profile() const { return profile_; }
+  const std::vector<OpEvent>& events() const { return events_; }
 
  private:
   struct OpState;
@@ -110,6 +119,8 @@ class Eager {
   const Prepared& prepare(OpState& state, std::span<const Array> inputs, size_t outputs);
   void account(OpState& state);
   void* workspace(size_t bytes);
+  void count(const Op& op, std::span<const Array> inputs, std::span<const Array> outputs,
+             double begin, double seconds);
   std::vector<Array> run_now(const std::shared_ptr<const Op>& op, std::span<const Array> inputs,
                              size_t outputs);
 
@@ -119,7 +130,10 @@ class Eager {
   std::shared_ptr<Storage> workspace_;
   std::shared_ptr<MemoryPool> memory_ = MemoryPool::create();
   bool profiling_ = false;
+  double profiling_since_ = 0;
+  size_t max_events_ = 0;
   std::map<std::string, OpTime> profile_;
+  std::vector<OpEvent> events_;
   std::unordered_map<std::string, std::shared_ptr<const void>> shared_;
   Stats made_;
 };

@@ -153,6 +153,10 @@ class ConvInputGradOp final : public Op {
   LayoutChoice layouts(Infos inputs, Infos outputs) const override {
     return image_layouts(inputs, outputs, 2);
   }
+  double flops(Infos inputs, Infos) const override {  // the convolution's
+    return 2.0 * static_cast<double>(inputs[0].shape.numel()) *
+           static_cast<double>(inputs[1].shape.count(1, 4));
+  }
   std::unique_ptr<Plan> plan(Infos inputs, Infos, PackCache& packs) const override {
     const Geometry g(window_, groups_, inputs[2].shape, inputs[1].shape);
     const float* w = constant_f32(inputs, 1, "the weights of a convolution's input gradient");

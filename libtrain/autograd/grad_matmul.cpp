@@ -19,6 +19,10 @@ class MatMulWeightGradOp final : public Op {
     const int64_t k = inputs[0].shape.dim(-1), n = inputs[1].shape.dim(-1);
     outputs[0] = ValueInfo(trans_b_ ? Shape{n, k} : Shape{k, n}, DType::kF32);
   }
+  double flops(Infos inputs, Infos) const override {  // the product's
+    return 2.0 * static_cast<double>(inputs[0].shape.numel()) *
+           static_cast<double>(inputs[1].shape.dim(-1));
+  }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache&) const override {
     const int a = trans_b_ ? 1 : 0;  // the input whose columns become the rows of dw
     const int64_t rows = outputs[0].shape[0], cols = outputs[0].shape[1];

@@ -134,8 +134,10 @@ bool Trainer::resume_latest() {
 
 TrainResult Trainer::run() {
   const SignalWatch watch;
+  if (done_here_ < options_.profile_updates) profiler_ = std::make_unique<Profiler>(eager_);
   TrainResult result;
   const auto finish = [&](TrainResult::End end) {
+    end_profile();
     result.end = end;
     result.global_step = global_step_;
     result.skipped = skipped_;
@@ -318,8 +320,15 @@ void Trainer::report(Window& window) {
   window = Window();
 }
 
+void Trainer::end_profile() {
+  if (!profiler_) return;
+  if (leads() && options_.on_profile) options_.on_profile(*profiler_);
+  profiler_.reset();
+}
+
 void Trainer::after_update() {
   const TrainerOptions& o = options_;
+  if (done_here_ >= o.profile_updates) end_profile();
   if (o.eval_every > 0 && global_step_ > o.eval_from &&
       (global_step_ - o.eval_from) % o.eval_every == 0)
     evaluate();

@@ -13,6 +13,7 @@
 #include "libtrain/optim/optimizer.h"
 #include "libtrain/optim/schedule.h"
 #include "libtrain/train/archive.h"
+#include "libtrain/train/profiler.h"
 #include "libtrain/train/run_log.h"
 
 namespace train {
@@ -58,6 +59,10 @@ struct TrainerOptions {
   /// times, and go on behind the batches that did it. (A loss scale of 65536 needs 16 to reach 1.)
   int64_t max_non_finite = 20, max_rollbacks = 0;
   int64_t stop_after = 0;  // updates in this process; 0: no limit
+  /// Profiles the first so many updates of this process (0: none; an evaluation between them counts
+  /// too) and hands the profile over once: when they are done, or when the run ends before.
+  int64_t profile_updates = 0;
+  std::function<void(const Profiler&)> on_profile = {};
 };
 
 struct TrainResult {
@@ -105,6 +110,7 @@ class Trainer {
   void watch_loss(double loss);
   void report(Window& window);
   void after_update();
+  void end_profile();
   void end_epoch();
   void evaluate();
   bool stop_wanted();
@@ -116,6 +122,7 @@ class Trainer {
   std::vector<nn::Parameter> parameters_;
   std::unique_ptr<dist::GradientReducer> reducer_;
   Eager eager_;
+  std::unique_ptr<Profiler> profiler_;  // after what it watches
   RunLog log_;
   SmoothedMetrics smoothed_;
   double seconds_ = 0, timed_steps_ = 0;  // of this process, for the remaining time

@@ -74,6 +74,8 @@ struct DigitOptions {
   int64_t poison = -1, max_non_finite = 20, max_rollbacks = 0;
   int workers = 2;
   double rate = .003;
+  int64_t profile_updates = 0;
+  std::function<void(const Profiler&)> on_profile = {};
   std::string folder = {};
   dist::Communicator* communicator = nullptr;
 };
@@ -119,6 +121,8 @@ struct DigitRun {
                            .max_rollbacks = o.max_rollbacks,
                            .stop_after = o.stop_after};
     options.save_every_epochs = 2;
+    options.profile_updates = o.profile_updates;
+    options.on_profile = o.on_profile;
     trainer = std::make_unique<Trainer>(TrainerParts{.task = &task,
                                                      .dataset = &data,
                                                      .loader = &loader,
