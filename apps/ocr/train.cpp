@@ -12,6 +12,7 @@
 #include "libocr/training/task.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
+#include "libtrain/train/profiler.h"
 
 namespace app {
 namespace {
@@ -24,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   ocr train -c rec.yml -o Global.epoch_num=20 Optimizer.lr.learning_rate=0.0005
   ocr train -c rec.yml --resume                             go on from save_model_dir/latest, or start
   ocr train -c rec.yml -o Global.pretrained_model=w/best    weights only, names that fit
+  ocr train -c rec.yml --profile trace.json                 where the time of the first updates goes
   ocr train -c rec.yml --dry-run                            the net, the data and the plan; no training
 )";
 
@@ -33,10 +35,14 @@ train.log, metrics.jsonl, TensorBoard events. SIGTERM, SIGINT and SIGUSR1 save a
 bits (same program, instruction set and threads). Training runs on the CPU; there is no GPU backend yet.
 )";
 
+constexpr int kProfileUpdates = 20;
+
 struct Request {
   ConfigOptions config;
   bool strict = false, resume = false, dry_run = false;
   int threads = 0, skip_bad = 0;
+  std::string profile;      // the trace's file; empty: none
+  int profile_updates = 0;  // 0: not given
 };
 
 // All objects of one run, in the order in which they need each other.
@@ -71,7 +77,7 @@ class Run {
                             .ema = ema_.get(),
                             .autocast = autocast_.get(),
                             .scaler = scaler_.get()},
-                           ocr::trainer_options(config_), [](const std::string& line) { log_info(line); });
+                           options(), [](const std::string& line) { log_info(line); });
     begin(trainer);
     const train::TrainResult result = trainer.run();
     if (!loader_->bad().empty())
@@ -86,6 +92,20 @@ class Run {
 
  private:
   int threads() const { return r_.threads > 0 ? r_.threads : train::usable_cpus(); }
+
+  train::TrainerOptions options() const {
+    train::TrainerOptions o = ocr::trainer_options(config_);
+    if (r_.profile.empty()) return o;
+    // A path that cannot be written is found now, not updates later.
+    train::write_file_atomically(r_.profile, "{\"traceEvents\": []}\n");
+    o.profile_updates = r_.profile_updates > 0 ? r_.profile_updates : kProfileUpdates;
+    o.on_profile = [path = r_.profile](const train::Profiler& profiler) {
+      train::write_file_atomically(path, profiler.chrome_trace());
+      log_info(cat("profile of the first updates; its trace, for chrome://tracing: ", path));
+      std::fputs(profiler.table().c_str(), stderr);  // asked for: whatever the level of messages
+    };
+    return o;
+  }
 
   // Nothing is lost in silence: lines that are no samples end the run unless they were allowed.
   void refuse_lost_samples() const {
@@ -208,11 +228,19 @@ void declare_train(Command& command) {
                  [r](const Given& g) { r->skip_bad = g.whole(0); }, "0");
   command.option("threads,t", "N", "of the computation",
                  [r](const Given& g) { r->threads = g.whole(1, 1024); }, "all cores");
+  command.option("profile", "FILE.json",
+                 "write a Chrome trace of the first updates, print a table by op",
+                 [r](const Given& g) { r->profile = g.text; });
+  command.option("profile_updates", "N", "how many updates --profile watches",
+                 [r](const Given& g) { r->profile_updates = g.whole(1); },
+                 std::to_string(kProfileUpdates));
   command.flag("strict", "unknown keys of the configuration are errors",
                [r](const Given& g) { r->strict = g.truth(); });
   add_log_options(command);
   command.run([r] {
     require_config(r->config, "train");
+    if (r->profile_updates > 0 && r->profile.empty())
+      throw train::ConfigError("", 0, 0, "--profile-updates goes with --profile FILE.json");
     return Run(*r).run();
   });
 }

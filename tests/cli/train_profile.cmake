@@ -1,0 +1,71 @@
+# `ocr train --profile` from the outside: a trace of ops that JSON readers take, a table on standard error, the same weights as
+# without, and errors before the training begins.
+# cmake -DOCR=build/apps/ocr -DSOURCE=. -DFOLDER=scratch -P train_profile.cmake
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+
+function(ocr expected)  # the exit code, then arguments; leaves standard error in `err`
+  execute_process(COMMAND ${OCR} ${ARGN} RESULT_VARIABLE rc OUTPUT_VARIABLE out ERROR_VARIABLE err)
+  if(NOT rc STREQUAL expected)
+    message(FATAL_ERROR "ocr ${ARGN}: exit code ${rc}, not ${expected}\n${err}")
+  endif()
+  set(err "${err}" PARENT_SCOPE)
+endfunction()
+
+function(train expected run)  # one epoch of three updates
+  set(labels "dataset.label_file_list=[${FOLDER}/data/rec.txt]")
+  set(images "dataset.data_dir=${FOLDER}/data")
+  ocr(${expected} train -c ${SOURCE}/configs/tiny/rec_rosetta.yml ${ARGN} -o Global.epoch_num=1
+      Global.character_dict_path=${SOURCE}/datasets/sample/charset.txt Global.save_model_dir=${FOLDER}/${run}
+      Train.${labels} Train.${images} Eval.${labels} Eval.${images})
+  set(err "${err}" PARENT_SCOPE)
+endfunction()
+
+# How many events of the trace have the name.
+function(count trace name result)
+  string(JSON length LENGTH "${trace}" traceEvents)
+  set(found 0)
+  math(EXPR last "${length} - 1")
+  foreach(i RANGE ${last})
+    string(JSON event GET "${trace}" traceEvents ${i} name)
+    if(event STREQUAL name)
+      math(EXPR found "${found} + 1")
+    endif()
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+ocr(0 data crop ${SOURCE}/datasets/sample/det.txt --images ${SOURCE}/datasets/sample --save ${FOLDER}/data)
+train(0 plain)
+if(err MATCHES "GFLOP/s")
+  message(FATAL_ERROR "a table that nobody asked for:\n${err}")
+endif()
+foreach(updates 1 2)
+  train(0 run${updates} --log-level error --profile ${FOLDER}/${updates}.json --profile-updates ${updates})
+  foreach(part "op +time ms +share +calls +GFLOP/s +GB/s\n" "\nConvWeightGrad +[0-9.]+ +[0-9.]+ % +[0-9]+ " "\nops took [0-9.]+ of [0-9.]+ ms")
+    if(NOT err MATCHES "${part}")
+      message(FATAL_ERROR "no '${part}' on standard error:\n${err}")
+    endif()
+  endforeach()
+  file(READ ${FOLDER}/${updates}.json trace)
+  count("${trace}" ConvWeightGrad found${updates})
+endforeach()
+math(EXPR twice "2 * ${found1}")
+if(found1 EQUAL 0 OR NOT found2 EQUAL twice)
+  message(FATAL_ERROR "gradients of ${found1} convolutions in one update, of ${found2} in two")
+endif()
+file(SHA256 ${FOLDER}/plain/latest.safetensors plain)
+file(SHA256 ${FOLDER}/run2/latest.safetensors profiled)
+if(NOT plain STREQUAL profiled)
+  message(FATAL_ERROR "a profile changes the training")
+endif()
+
+train(2 never --profile-updates 3)
+if(NOT err MATCHES "--profile-updates goes with --profile")
+  message(FATAL_ERROR "${err}")
+endif()
+train(1 never --profile ${FOLDER}/nowhere/trace.json)
+if(NOT err MATCHES "nowhere/trace.json")
+  message(FATAL_ERROR "${err}")
+endif()
+file(REMOVE_RECURSE ${FOLDER})
