@@ -155,10 +155,12 @@ class Mutator {
 // True when it ran to the end.
 bool run(const onnx::ModelProto& m, bool fuse) {
   const std::string bytes = m.SerializeAsString();
+  ImportOptions limits;
+  limits.max_constant_bytes = 1 << 24;
   try {
-    const auto net = train::Net::compile(import_onnx(std::span(bytes.data(), bytes.size()),
-                                                     "mutated", {.max_constant_bytes = 1 << 24}),
-                                         {.fuse = fuse, .max_arena_bytes = 1 << 26});
+    const auto net =
+        train::Net::compile(import_onnx(std::span(bytes.data(), bytes.size()), "mutated", limits),
+                            {.fuse = fuse, .max_arena_bytes = 1 << 26});
     std::vector<train::Feed> feeds;
     for (const train::GraphInput& in : net->graph().inputs) {
       train::Shape shape;
