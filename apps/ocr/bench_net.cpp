@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/ocr/bench.h"
+#include "apps/ocr/log.h"
 #include "apps/ocr/probe.h"
 #include "libocr/onnx/import.h"
+#include "libocr/pipeline/precision.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
 #include "libtrain/cpu/isa.h"
@@ -141,13 +143,17 @@ void print_layers(const Json& m) {
 }  // namespace
 
 Json measure_net(const BenchRequest& r) {
-  const auto net = train::Net::compile(ocr::import_onnx(r.model));
+  const ocr::PrecisionChoice precision = ocr::choose_precision(r.options.precision.value);
+  if (!precision.note.empty()) log_note(precision.note);
+  const auto net =
+      train::Net::compile(ocr::import_onnx(r.model), {.precision = precision.precision});
   if (net->graph().inputs.size() != 1)
     throw train::ConfigError("", 0, 0, cat(r.model, ": only models with one input are measured"));
   const int threads = std::max<int>(r.options.threads, 1);
   const Peak peak = probe_peak(threads);
   const Measured m = measure(r, threads, *net, peak);
   Json j{{"model", r.model}, {"shape", Json::array()}, {"isa", train::cpu::isa_name()}};
+  j["precision"] = precision.name;
   for (const int64_t d : m.shape) j["shape"].push_back(d);
   j["threads"] = threads;
   j["peak_gflops"] = peak.flops * 1e-9;

@@ -28,7 +28,6 @@ constexpr Ignored kIgnored[] = {
     {"ir_optim", "graphs are always optimised"},
     {"use_tensorrt", kCpu},
     {"min_subgraph_size", kCpu},
-    {"precision", "everything is computed in fp32"},
     {"enable_mkldnn", kCpu},
     {"mkldnn_cache_capacity", kCpu},
     {"enable_hpi", kCpu},

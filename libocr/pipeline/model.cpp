@@ -1,3 +1,4 @@
+#include "libocr/pipeline/precision.h"
 #include "libocr/pipeline/stages.h"
 #include "libtrain/core/error.h"
 
@@ -30,6 +31,7 @@ Model load_model(const ModelFiles& files, const std::string& kind, Options& opti
     if (key.starts_with(prefix))
       set_option(options, std::string_view(key).substr(prefix.size()), value, Source::kMetadata,
                  files.onnx);
+  model.precision = choose_precision(options.precision.value).precision;
   model.note = {kind, files.onnx, model.info.sha256};
   return model;
 }

@@ -464,6 +464,13 @@ void each(Self& s, Visit&& v) {
   v(S{"pages", "Pages", "RANGE", "pages of PDF and TIFF files, e.g. 1-3,7 (default: all)", {}, {}},
     s.pages);
   v(S{"exif", "Pages", "BOOL", "honour the camera's orientation mark", {}, {"use_exif"}}, s.exif);
+  v(S{"precision",
+      "Resources",
+      "TYPE",
+      "arithmetic of the nets: fp32 (also auto), or bf16 with AVX512-BF16 (unrun on such CPUs)",
+      {"auto", "fp32", "bf16", "fp16", "int8"},
+      {}},
+    s.precision);
   v(S{"threads",
       "Resources",
       "N",

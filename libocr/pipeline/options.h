@@ -90,6 +90,7 @@ struct Options {
   Setting<std::string> pages{std::string("")};
   Setting<bool> exif{true};
   // Resources; 0 = from the CPUs and the memory that this process may use.
+  Setting<std::string> precision{std::string("auto")};
   Setting<int> threads{0};
   Setting<int> jobs{0};
   Setting<std::string> max_memory{std::string("0")};

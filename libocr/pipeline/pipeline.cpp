@@ -7,6 +7,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "libocr/geometry/mat.h"
+#include "libocr/pipeline/precision.h"
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/reading_order.h"
 #include "libocr/text/rtl.h"
@@ -191,6 +192,9 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
   memory = limit > 0 ? limit / 4 : kPageMemory;
   threads = options.threads > 0 ? options.threads.value : train::usable_cpus();
 
+  const PrecisionChoice precision = choose_precision(options.precision.value);
+  if (!precision.note.empty()) warnings.push_back(precision.note);
+
   std::vector<std::string> characters;
   std::unique_ptr<Model> det_model, rec_model;
   // Null where a model that the task can do without is nowhere.
@@ -239,6 +243,7 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
                options.rec_image_shape.source, options.rec_image_shape.where);
   info.version = train::kVersion;
   info.task = task;
+  options.precision.value = choose_precision(options.precision.value).name;  // what was used
   info.settings = describe_options(options);
 }
 

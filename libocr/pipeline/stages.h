@@ -25,7 +25,8 @@ namespace ocr {
 struct Model {
   train::Graph graph;  // until compile()
   std::shared_ptr<const train::Net> net;
-  void compile() { net = train::Net::compile(std::move(graph)); }
+  train::cpu::Precision precision = train::cpu::Precision::kF32;
+  void compile() { net = train::Net::compile(std::move(graph), {.precision = precision}); }
   ModelFiles files;
   ModelNote note;
   ModelInfo info;

@@ -5,8 +5,8 @@
 
 namespace train::cpu {
 
-/// Arithmetic of a kernel. Only kF32 exists; kBf16 will mean bf16 storage with f32 accumulation.
-enum class Precision : uint8_t { kF32 };
+/// What a product multiplies: f32, or factors rounded to bf16 whose products are summed in f32.
+enum class Precision : uint8_t { kF32, kBf16 };
 
 /// y = f(x) in ONNX's definitions; `a`, `b` are Activation::alpha and ::beta.
 enum class Act : uint8_t {

@@ -36,23 +36,23 @@ WindowArgs window(const ConvDesc& d, const float* x, int64_t ldx, int64_t h, int
 class PointwiseConv : public Conv {
  public:
   PointwiseConv(const ConvDesc& d, const float* weights, const float* bias)
-      : Conv(d), w_(kernels(), weights, 1, d.cin, d.cin, d.cout, bias) {}
-  size_t workspace_bytes(int64_t, int64_t, int64_t, int) const override { return 0; }
+      : Conv(d), w_(kernels(d.precision), weights, 1, d.cin, d.cin, d.cout, bias) {}
+  size_t workspace_bytes(int64_t, int64_t, int64_t, int threads) const override {
+    return gemm_workspace_bytes(w_, threads);
+  }
   size_t packed_bytes() const override { return w_.bytes(); }
   void run(const float* x, int64_t ldx, int64_t n, int64_t h, int64_t w, float* y, int64_t ldy,
-           const float* res, int64_t ldr, void*) const override {
+           const float* res, int64_t ldr, void* workspace) const override {
     check_residual(desc_.epilogue, res);
     GemmArgs g{};
     g.x = x;
     g.ldx = ldx;
-    g.b = w_.view();
     g.y = y;
     g.ldy = ldy;
     g.res = res;
     g.ldr = ldr;
     g.e = epilogue_args(desc_.epilogue, res != nullptr);
-    parallel_for(n * h * w, grain_for(desc_.cin * desc_.cout),
-                 [&](int64_t a, int64_t b) { w_.table->gemm(g, a, b); });
+    run_gemm(w_, g, n * h * w, workspace);
   }
 
  private:
@@ -64,15 +64,17 @@ class DenseConv : public Conv {
  public:
   DenseConv(const ConvDesc& d, const float* weights, const float* bias) : Conv(d) {
     const int64_t ci = d.cin / d.groups, co = d.cout / d.groups, taps = int64_t{d.kh} * d.kw;
-    std::vector<float> ohwi(static_cast<size_t>(co * ci * taps));
+    // Channels of a tap: an even number in bf16, where a word holds two.
+    const int64_t run = d.precision == Precision::kBf16 ? (ci + 1) / 2 * 2 : ci;
+    std::vector<float> ohwi(static_cast<size_t>(co * run * taps));
     for (int64_t g = 0; g < d.groups; ++g) {
       const float* src = weights + g * co * ci * taps;  // [co, ci, kh, kw]
       for (int64_t o = 0; o < co; ++o)
         for (int64_t c = 0; c < ci; ++c)
           for (int64_t t = 0; t < taps; ++t)
-            ohwi[static_cast<size_t>((o * taps + t) * ci + c)] = src[(o * ci + c) * taps + t];
-      w_.push_back(std::make_unique<PackedWeights>(kernels(), ohwi.data(), 1, taps * ci, taps * ci,
-                                                   co, bias ? bias + g * co : nullptr));
+            ohwi[static_cast<size_t>((o * taps + t) * run + c)] = src[(o * ci + c) * taps + t];
+      w_.push_back(std::make_unique<PackedWeights>(kernels(d.precision), ohwi.data(), 1, taps * run,
+                                                   taps * run, co, bias ? bias + g * co : nullptr));
     }
   }
   size_t workspace_bytes(int64_t, int64_t, int64_t, int threads) const override {

@@ -14,6 +14,7 @@ struct ConvDesc {
   int kh = 1, kw = 1, sh = 1, sw = 1, dh = 1, dw = 1;
   int pt = 0, pl = 0, pb = 0, pr = 0;
   Epilogue epilogue;
+  Precision precision = Precision::kF32;  // a depthwise convolution is f32 whatever this says
 };
 
 /// An immutable, thread-safe convolution. Every output element is one chain of multiply-adds in a
@@ -21,7 +22,7 @@ struct ConvDesc {
 class Conv {
  public:
   /// `weights`: [cout, cin / groups, kh, kw]; `bias`: [cout] or null. Throws ShapeError on
-  /// impossible attributes.
+  /// impossible attributes, Error for bf16 where has_bf16() is false.
   static std::unique_ptr<Conv> create(const ConvDesc& desc, const float* weights,
                                       const float* bias);
   virtual ~Conv() = default;

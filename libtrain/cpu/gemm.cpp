@@ -5,27 +5,28 @@
 namespace train::cpu {
 
 PackedMatrix::PackedMatrix(const float* b, int64_t ldb, bool trans, int64_t k, int64_t n,
-                           const float* bias)
-    : weights_(std::make_shared<PackedWeights>(kernels(), b, trans ? 1 : ldb, trans ? ldb : 1, k, n,
-                                               bias)) {}
+                           const float* bias, Precision precision)
+    : weights_(std::make_shared<PackedWeights>(kernels(precision), b, trans ? 1 : ldb,
+                                               trans ? ldb : 1, k, n, bias)) {}
 int64_t PackedMatrix::k() const { return weights_->k; }
 int64_t PackedMatrix::n() const { return weights_->n; }
 size_t PackedMatrix::packed_bytes() const { return weights_->bytes(); }
+size_t PackedMatrix::workspace_bytes(int threads) const {
+  return gemm_workspace_bytes(*weights_, threads);
+}
 
 void gemm(const float* a, int64_t lda, int64_t m, const PackedMatrix& b, const Epilogue& epilogue,
-          float* y, int64_t ldy, const float* res, int64_t ldr) {
+          float* y, int64_t ldy, const float* res, int64_t ldr, void* workspace) {
   check_residual(epilogue, res);
-  const PackedWeights& w = b.weights();
   GemmArgs g{};
   g.x = a;
   g.ldx = lda;
-  g.b = w.view();
   g.y = y;
   g.ldy = ldy;
   g.res = res;
   g.ldr = ldr;
   g.e = epilogue_args(epilogue, res != nullptr);
-  parallel_for(m, grain_for(w.k * w.n), [&](int64_t m0, int64_t m1) { w.table->gemm(g, m0, m1); });
+  run_gemm(b.weights(), g, m, workspace);
 }
 
 size_t matmul_workspace_bytes(int64_t k, int64_t n) {

@@ -17,10 +17,14 @@ class PackedMatrix {
  public:
   /// `b`: [k, n] with row stride ldb, or with `trans` [n, k] with row stride ldb; `bias`: [n] or
   /// null.
-  PackedMatrix(const float* b, int64_t ldb, bool trans, int64_t k, int64_t n, const float* bias);
+  /// Throws Error for bf16 where has_bf16() is false.
+  PackedMatrix(const float* b, int64_t ldb, bool trans, int64_t k, int64_t n, const float* bias,
+               Precision precision = Precision::kF32);
   int64_t k() const;
   int64_t n() const;
   size_t packed_bytes() const;
+  /// Bytes that gemm() needs at `workspace` with at most `threads` threads: none in f32.
+  size_t workspace_bytes(int threads) const;
   const PackedWeights& weights() const { return *weights_; }
 
  private:
@@ -30,7 +34,8 @@ class PackedMatrix {
 /// y[m, n] = epilogue(a[m, k] B + bias, res); row strides lda, ldy, ldr; res may be null or y. A
 /// row's bits depend on that row alone.
 void gemm(const float* a, int64_t lda, int64_t m, const PackedMatrix& b, const Epilogue& epilogue,
-          float* y, int64_t ldy, const float* res = nullptr, int64_t ldr = 0);
+          float* y, int64_t ldy, const float* res = nullptr, int64_t ldr = 0,
+          void* workspace = nullptr);
 
 /// Bytes of workspace that matmul needs (one packed copy of b).
 size_t matmul_workspace_bytes(int64_t k, int64_t n);

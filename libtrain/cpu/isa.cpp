@@ -46,6 +46,14 @@ std::atomic<int> current{-1};
 
 }  // namespace
 
+bool has_bf16() {
+#ifdef OCR_EMULATE_AVX512
+  return isa() == Isa::kAvx512;
+#endif
+  __builtin_cpu_init();
+  return isa() == Isa::kAvx512 && __builtin_cpu_supports("avx512bf16");
+}
+
 std::vector<Isa> available_isas() {
   std::vector<Isa> r;
   for (const Isa isa : {Isa::kSse4, Isa::kAvx2, Isa::kAvx512})
@@ -71,5 +79,19 @@ const KernelTable& table_of(Isa isa) {
   return isa == Isa::kAvx512 ? avx512::kTable : isa == Isa::kAvx2 ? avx2::kTable : sse4::kTable;
 }
 const KernelTable& kernels() { return table_of(isa()); }
+const KernelTable& kernels(Precision precision) {
+  if (precision == Precision::kF32) return kernels();
+  if (!has_bf16()) throw Error(cat("bf16 products need AVX512-BF16; this is ", isa_name()));
+  static const KernelTable bf16 = [] {
+    KernelTable t = avx512::kTable;
+    t.precision = Precision::kBf16;
+    t.gemm = avx512bf16::gemm;
+    t.gemm_scratch = avx512bf16::gemm_scratch;
+    t.conv = avx512bf16::conv;
+    t.conv_scratch = avx512bf16::conv_scratch;
+    return t;
+  }();
+  return bf16;
+}
 
 }  // namespace train::cpu

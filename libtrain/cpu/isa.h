@@ -15,6 +15,8 @@ Isa isa();
 void set_isa(Isa isa);
 const char* isa_name(Isa isa);
 const char* isa_name();
+/// Whether isa() multiplies bf16 (AVX-512 with AVX512-BF16; every CPU with AMX has it, too).
+bool has_bf16();
 /// The instruction sets this CPU has, worst first.
 std::vector<Isa> available_isas();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libtrain/core/dtype.h"
 #include "libtrain/core/error.h"
 
 namespace train::cpu {
@@ -31,6 +32,10 @@ size_t packed_floats(const KernelTable& t, int64_t k, int64_t n) {
   return static_cast<size_t>(lanes * k);
 }
 
+int64_t words_of(const KernelTable& t, int64_t k) {
+  return t.precision == Precision::kBf16 ? (k + 1) / 2 : k;
+}
+
 }  // namespace
 
 std::vector<Panel> panels_of(const KernelTable& t, int64_t k, int64_t n) {
@@ -53,17 +58,51 @@ PackedWeights::PackedWeights(const KernelTable& t, const float* b, int64_t row_s
     : table(&t),
       k(k_),
       n(n_),
-      w((packed_floats(t, k_, n_) + 64) * sizeof(float)),  // kernels may load past the end
+      w((packed_floats(t, words_of(t, k_), n_) + 64) *
+        sizeof(float)),  // kernels may load past the end
       bias(static_cast<size_t>((n_ + t.width - 1) / t.width * t.width) * sizeof(float)) {
   std::memset(w.data(), 0, w.bytes());
   std::memset(bias.data(), 0, bias.bytes());
   if (bias_in) std::memcpy(bias.data(), bias_in, static_cast<size_t>(n) * sizeof(float));
   float* out = static_cast<float*>(w.data());
-  panels = panels_of(t, k, n);
+  panels = panels_of(t, words_of(t, k), n);
+  const bool pairs = t.precision == Precision::kBf16;
   for (const Panel& p : panels)
     for (int64_t i = 0; i < k; ++i)
-      for (int64_t j = 0; j < p.width; ++j)
-        out[p.w_off + i * p.nr * t.width + j] = b[i * row_stride + (p.n0 + j) * col_stride];
+      for (int64_t j = 0; j < p.width; ++j) {
+        const float v = b[i * row_stride + (p.n0 + j) * col_stride];
+        if (pairs) {
+          const uint16_t half = f32_to_bf16(v);
+          float* word = out + p.w_off + i / 2 * p.nr * t.width + j;
+          std::memcpy(reinterpret_cast<char*>(word) + i % 2 * 2, &half, 2);
+        } else {
+          out[p.w_off + i * p.nr * t.width + j] = v;
+        }
+      }
+}
+
+namespace {
+size_t gemm_slot(const PackedWeights& w) {
+  return align64(static_cast<size_t>(w.table->gemm_scratch(w.k)) * sizeof(float));
+}
+}  // namespace
+
+size_t gemm_workspace_bytes(const PackedWeights& w, int threads) {
+  return gemm_slot(w) * static_cast<size_t>(threads);
+}
+
+void run_gemm(const PackedWeights& w, GemmArgs g, int64_t m, void* workspace) {
+  g.b = w.view();
+  const int64_t grain = grain_for(w.k * w.n);
+  const size_t slot = gemm_slot(w);
+  if (slot == 0)
+    return parallel_for(m, grain, [&](int64_t m0, int64_t m1) { w.table->gemm(g, m0, m1); });
+  parallel_parts(m, grain, [&](int64_t part, int64_t m0, int64_t m1) {
+    GemmArgs own = g;
+    own.scratch =
+        reinterpret_cast<float*>(static_cast<char*>(workspace) + static_cast<size_t>(part) * slot);
+    w.table->gemm(own, m0, m1);
+  });
 }
 
 EpilogueArgs epilogue_args(const Epilogue& e, bool has_residual) {

@@ -49,7 +49,10 @@ Net::~Net() = default;
 
 std::shared_ptr<Net> Net::compile(Graph graph, const NetOptions& options) {
   graph.validate();
-  if (options.fuse) optimize(graph);
+  if (options.fuse)
+    optimize(graph, options.precision);
+  else if (options.precision == cpu::Precision::kBf16)
+    lower_to_bf16(graph);
   auto net = std::shared_ptr<Net>(new Net);
   net->graph_ = std::move(graph);
   net->options_ = options;

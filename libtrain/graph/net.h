@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/cpu/activation.h"
 #include "libtrain/graph/graph.h"
 
 namespace train {
@@ -22,7 +23,8 @@ struct Feed {
 };
 
 struct NetOptions {
-  bool fuse = true;            // run the optimising passes
+  bool fuse = true;                                 // run the optimising passes
+  cpu::Precision precision = cpu::Precision::kF32;  // kBf16 wants cpu::has_bf16(); see passes.h
   size_t instance_cache = 64;  // plans kept, by input shapes; the least recently used goes
   int64_t max_arena_bytes = int64_t{1} << 36;  // a shape whose plan needs more is refused
 };

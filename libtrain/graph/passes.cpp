@@ -68,7 +68,7 @@ void fold_constants(Graph& graph) {
   graph.remove_dead();
 }
 
-void optimize(Graph& graph) {
+void optimize(Graph& graph, cpu::Precision precision) {
   drop_identities(graph);
   fold_constants(graph);
   drop_identities(graph);  // folding uncovers products with one
@@ -84,7 +84,8 @@ void optimize(Graph& graph) {
   }
   commute_pools(graph);
   fuse_pyramids(graph);
-  fuse_chains(graph);
+  if (precision == cpu::Precision::kBf16) lower_to_bf16(graph);
+  fuse_chains(graph);  // of steps whose precision is settled
 }
 
 bool keep_best_class(Graph& graph, size_t output, int64_t extra_class) {

@@ -27,6 +27,7 @@ std::string ConvOp::describe() const {
   if (groups != 1) s += cat(" groups ", groups);
   if (epilogue.act.kind != cpu::Act::kNone) s += cat(" act ", static_cast<int>(epilogue.act.kind));
   if (epilogue.residual != cpu::Residual::kNone) s += " +residual";
+  if (precision == cpu::Precision::kBf16) s += " bf16";
   return s;
 }
 
@@ -72,6 +73,7 @@ std::unique_ptr<Plan> ConvOp::plan(Infos inputs, Infos, PackCache& packs) const 
     d.dh = win.dilations[0], d.dw = win.dilations[1];
     d.pt = pads[0], d.pl = pads[1], d.pb = pads[2], d.pr = pads[3];
     d.epilogue = epilogue;
+    d.precision = precision;
     return cpu::Conv::create(d, constant_f32(inputs, 1, "Conv weights"),
                              constant_f32(inputs, 2, "Conv bias"));
   });

@@ -53,7 +53,8 @@ bool packs_b(Infos inputs) { return inputs[1].constant && inputs[1].shape.rank()
 }  // namespace
 
 std::string MatMulOp::describe() const {
-  return cat("MatMul", trans_b ? " B^T" : "", epilogue.act.kind != cpu::Act::kNone ? " +act" : "");
+  return cat("MatMul", trans_b ? " B^T" : "", epilogue.act.kind != cpu::Act::kNone ? " +act" : "",
+             precision == cpu::Precision::kBf16 ? " bf16" : "");
 }
 
 void MatMulOp::infer(Infos inputs, std::span<ValueInfo> outputs) const {
@@ -74,16 +75,18 @@ std::unique_ptr<Plan> MatMulOp::plan(Infos inputs, Infos, PackCache& packs) cons
   const Product p = product_of(inputs[0].shape, inputs[1].shape, trans_b);
   if (packs_b(inputs) && alpha == 1 && inputs[0].shape.rank() >= 2) {
     auto b = packs.get<cpu::PackedMatrix>(0, [&] {
-      return std::make_shared<const cpu::PackedMatrix>(inputs[1].constant->data<float>(),
-                                                       inputs[1].shape[1], trans_b, p.k, p.n,
-                                                       constant_f32(inputs, 2, "MatMul bias"));
+      return std::make_shared<const cpu::PackedMatrix>(
+          inputs[1].constant->data<float>(), inputs[1].shape[1], trans_b, p.k, p.n,
+          constant_f32(inputs, 2, "MatMul bias"), precision);
     });
     const int64_t rows = inputs[0].shape.count(0, inputs[0].shape.rank() - 1);
-    return make_plan([b, rows, p, e = epilogue](Views in, Views out, void*) {
-      const bool res = in.size() > 3 && in[3].data;
-      cpu::gemm(in[0].as<float>(), p.k, rows, *b, e, out[0].as<float>(), p.n,
-                res ? in[3].as<float>() : nullptr, p.n);
-    });
+    return make_plan(
+        [b, rows, p, e = epilogue](Views in, Views out, void* ws) {
+          const bool res = in.size() > 3 && in[3].data;
+          cpu::gemm(in[0].as<float>(), p.k, rows, *b, e, out[0].as<float>(), p.n,
+                    res ? in[3].as<float>() : nullptr, p.n, ws);
+        },
+        b->workspace_bytes(current_threads()));
   }
   require(!has_input(inputs, 2) && epilogue.act.kind == cpu::Act::kNone,
           "a fused MatMul needs a constant B");

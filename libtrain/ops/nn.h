@@ -46,6 +46,7 @@ class ConvOp final : public Op {
   Window window;
   int64_t groups;
   cpu::Epilogue epilogue;
+  cpu::Precision precision = cpu::Precision::kF32;
 };
 
 /// ConvTranspose, 2-D. Inputs: x [N, C, H, W], w [C, M/groups, kh, kw] (constant), bias [M]
@@ -127,6 +128,7 @@ class MatMulOp final : public Op {
   bool trans_b;
   float alpha;
   cpu::Epilogue epilogue;
+  cpu::Precision precision = cpu::Precision::kF32;  // where B is packed
 };
 
 /// Gemm: Y = alpha op(A) op(B) + beta C, rank 2, C unidirectionally broadcast.

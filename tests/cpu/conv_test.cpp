@@ -104,7 +104,8 @@ void check_case(const Case& c, bool transposed, const Op& op, const std::vector<
   const ConvDesc& d = c.d;
   const int64_t oh = op.out_h(c.h), ow = op.out_w(c.w);
   if (oh <= 0 || ow <= 0) return;
-  const Strided x(c.n * c.h * c.w, d.cin, d.cin + c.pad_x, rng);
+  Strided x(c.n * c.h * c.w, d.cin, d.cin + c.pad_x, rng);
+  round_to(d.precision, x.v);
   const bool has_res = d.epilogue.residual != Residual::kNone;
   const Strided res(c.n * oh * ow, d.cout, d.cout + c.pad_r, rng);
   const auto run = [&](Strided& y, int threads, int64_t n0, int64_t n) {
@@ -143,21 +144,26 @@ void check_case(const Case& c, bool transposed, const Op& op, const std::vector<
   }
 }
 
+void check_convs(Precision precision) {
+  for (const uint64_t seed : seeds("OCR_CONV_SEED", 400)) {
+    Case c = random_case(seed);
+    SCOPED_TRACE(c.str("OCR_CONV_SEED", seed));
+    Rng rng(seed + 1000000);
+    ConvDesc& d = c.d;
+    const bool depthwise = d.groups == d.cin && d.groups == d.cout && d.groups > 1;
+    d.precision = depthwise ? Precision::kF32 : precision;
+    const int64_t k = d.cin / d.groups * d.kh * d.kw;
+    auto w = rng.values(d.cout * k, 2 / std::sqrt(static_cast<float>(k)));
+    round_to(d.precision, w);
+    const auto bias = rng.values(d.cout);
+    const auto conv = Conv::create(d, w.data(), c.bias ? bias.data() : nullptr);
+    check_case(c, false, *conv, w, bias, rng);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 TEST(Conv, MatchesReferenceOnRandomShapes) {
-  for_each_isa([] {
-    for (const uint64_t seed : seeds("OCR_CONV_SEED", 400)) {
-      const Case c = random_case(seed);
-      SCOPED_TRACE(c.str("OCR_CONV_SEED", seed));
-      Rng rng(seed + 1000000);
-      const ConvDesc& d = c.d;
-      const int64_t k = d.cin / d.groups * d.kh * d.kw;
-      const auto w = rng.values(d.cout * k, 2 / std::sqrt(static_cast<float>(k)));
-      const auto bias = rng.values(d.cout);
-      const auto conv = Conv::create(d, w.data(), c.bias ? bias.data() : nullptr);
-      check_case(c, false, *conv, w, bias, rng);
-      if (testing::Test::HasFailure()) return;
-    }
-  });
+  for_each_isa([] { for_each_precision(check_convs); });
 }
 
 TEST(ConvTranspose, MatchesReferenceOnRandomShapes) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/core/dtype.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/tensor.h"
 #include "libtrain/core/thread_pool.h"
@@ -196,6 +197,22 @@ void for_each_isa(F&& f) {
     f();
   }
   set_isa(before);
+}
+
+// Calls f(precision) for every precision of the products of the instruction set in use.
+template <class F>
+void for_each_precision(F&& f) {
+  for (const Precision p : {Precision::kF32, Precision::kBf16})
+    if (p == Precision::kF32 || has_bf16()) {
+      SCOPED_TRACE(p == Precision::kF32 ? "f32" : "bf16");
+      f(p);
+    }
+}
+// The values as the products of that precision see them: with these, bf16 products are as exact as
+// those of f32, and one reference and one tolerance serve both.
+inline void round_to(Precision p, std::vector<float>& v) {
+  if (p == Precision::kBf16)
+    for (float& x : v) x = bf16_to_f32(f32_to_bf16(x));
 }
 
 // Seeds to run: all of [0, count), or the one that the environment variable names.

@@ -213,4 +213,55 @@ TEST(Emulated, BytesToIntegers) {
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(y[i], bytes[i]);
 }
 
+// bf16 as the manual describes it: denormals are 0 on both sides, NaN becomes quiet.
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.f, x) : x; }
+float upper(uint32_t word) { return flushed(std::bit_cast<float>(word & 0xFFFF0000u)); }
+float lower(uint32_t word) { return flushed(std::bit_cast<float>(word << 16)); }
+
+TEST(Emulated, Bf16Products) {
+  const auto all = samples();
+  for (size_t n = 0; n < all.size(); ++n) {
+    const Floats a = all[n], b = all[(n + 7) % all.size()], c = all[(n * 5 + 3) % all.size()];
+    const Floats y = floats_of(_mm512_dpbf16_ps(vector_of(c), std::bit_cast<__m512bh>(vector_of(a)),
+                                                std::bit_cast<__m512bh>(vector_of(b))));
+    for (size_t i = 0; i < 16; ++i) {
+      float sum = flushed(std::fma(upper(bits(a[i])), upper(bits(b[i])), flushed(c[i])));
+      sum = flushed(std::fma(lower(bits(a[i])), lower(bits(b[i])), sum));
+      ASSERT_TRUE(same(y[i], sum)) << y[i] << " for " << sum;
+    }
+  }
+}
+
+// Nearest even, found by search: of the two neighbours in bf16 the nearer one, of equals the even.
+uint16_t nearest_bf16(float x) {
+  if (std::isnan(x)) return static_cast<uint16_t>(bits(x) >> 16 | 0x40);
+  x = flushed(x);
+  const uint32_t down = bits(x) >> 16;
+  if (std::isinf(x) || bits(x) << 16 == 0) return static_cast<uint16_t>(down);
+  const auto value = [](uint32_t h) {  // the one past the largest counts as 2^128
+    const float f = std::bit_cast<float>(h << 16);
+    return std::isinf(f) ? std::copysign(0x1p128, static_cast<double>(f)) : static_cast<double>(f);
+  };
+  const double below = std::fabs(static_cast<double>(x) - value(down)),
+               above = std::fabs(value(down + 1) - static_cast<double>(x));
+  return static_cast<uint16_t>(below < above || (below == above && down % 2 == 0) ? down
+                                                                                  : down + 1);
+}
+
+TEST(Emulated, RoundingToBf16) {
+  auto all = samples();
+  Floats ties;
+  for (uint32_t i = 0; i < 16; ++i) ties[i] = std::bit_cast<float>(0x3F808000u + (i << 15));
+  all.push_back(ties);
+  for (size_t n = 0; n < all.size(); ++n) {
+    const Floats low = all[n], high = all[(n + 1) % all.size()];
+    const auto y = std::bit_cast<std::array<uint16_t, 32>>(
+        _mm512_cvtne2ps_pbh(vector_of(high), vector_of(low)));
+    for (size_t i = 0; i < 16; ++i) {
+      ASSERT_EQ(y[i], nearest_bf16(low[i])) << low[i];
+      ASSERT_EQ(y[16 + i], nearest_bf16(high[i])) << high[i];
+    }
+  }
+}
+
 }  // namespace

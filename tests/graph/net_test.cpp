@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "libtrain/cpu/isa.h"
 #include "libtrain/cpu/layout.h"
 #include "libtrain/graph/passes.h"
 #include "libtrain/ops/best.h"
@@ -94,8 +95,8 @@ TEST(Net, PassesKeepTheResult) {
   }
 }
 
-TEST(Net, BytesDoNotDependOnBatchThreadsOrLayoutOfTheInput) {
-  const auto net = Net::compile(small_net());
+void check_bytes(const NetOptions& options) {
+  const auto net = Net::compile(small_net(), options);
   std::mt19937 rng(6);
   const Tensor three = random_tensor({3, 3, 32, 48}, rng);
   const auto whole = run(*net, {three});
@@ -118,6 +119,57 @@ TEST(Net, BytesDoNotDependOnBatchThreadsOrLayoutOfTheInput) {
   cpu::nchw_to_nhwc(three.data<float>(), 3, 3, 32 * 48, nhwc.data<float>(), 3);
   const auto last = run(*net, {nhwc}, Layout::kChannelsLast);
   for (size_t o = 0; o < last.size(); ++o) EXPECT_TRUE(same_bytes(last[o], whole[o]));
+}
+
+TEST(Net, BytesDoNotDependOnBatchThreadsOrLayoutOfTheInput) {
+  check_bytes({});
+  if (cpu::has_bf16()) check_bytes({.precision = cpu::Precision::kBf16});
+}
+
+// The islands stay f32, everything dense else is bf16, and the result moves by bf16's rounding.
+TEST(Net, Bf16KeepsIslandsAndResult) {
+  if (!cpu::has_bf16()) GTEST_SKIP() << "no bf16 instructions here";
+  const auto f32 = Net::compile(small_net());
+  const auto bf16 = Net::compile(small_net(), {.precision = cpu::Precision::kBf16});
+  int lowered = 0, kept = 0;
+  for (const Node& n : bf16->graph().nodes)
+    if (n.op->type() == "Conv" || n.op->type() == "Chain")
+      (n.op->describe().find("bf16") != std::string::npos ? lowered : kept)++;
+  EXPECT_GE(lowered, 5);
+  EXPECT_GE(kept, 3) << "stem, depthwise, gate (a chain)";
+  EXPECT_FALSE(bf16->graph().nodes[0].op->describe().ends_with("bf16")) << "reads the input";
+  std::mt19937 rng(5);
+  const Tensor x = random_tensor({2, 3, 64, 32}, rng);
+  const auto a = run(*f32, {x}), b = run(*bf16, {x});
+  EXPECT_GT(worst(b[0], a[0]), 0) << "something was rounded";
+  EXPECT_LT(worst(b[0], a[0]), 5e-2);
+  double sum = 0;
+  for (int64_t i = 0; i < a[0].numel(); ++i)
+    sum += std::abs(static_cast<double>(a[0].data<float>()[i]) - b[0].data<float>()[i]);
+  EXPECT_LT(sum / static_cast<double>(a[0].numel()), 4e-3) << "of probabilities: 2^-8";
+}
+
+// A chain of two bf16 steps has the bits of the two steps.
+TEST(Net, Bf16Chains) {
+  if (!cpu::has_bf16()) GTEST_SKIP() << "no bf16 instructions here";
+  const auto build = [] {
+    GraphBuilder b(4);
+    const ValueId stem = b.conv(b.input({-1, 3, -1, -1}), 3, 16, 3);
+    const ValueId wide = b.unary("Relu", {cpu::Act::kRelu, 0, 0}, b.conv(stem, 16, 64, 1));
+    return b.finish({b.conv(wide, 64, 19, 1)});
+  };
+  const auto chained = Net::compile(build(), {.precision = cpu::Precision::kBf16});
+  const auto steps = Net::compile(build(), {.fuse = false, .precision = cpu::Precision::kBf16});
+  const Op& chain = *chained->graph().nodes.back().op;
+  ASSERT_EQ(chain.type(), "Chain");
+  EXPECT_EQ(chain.describe(), "Conv 1x1 act 1 bf16 + Conv 1x1 bf16");
+  std::mt19937 rng(9);
+  const Tensor x = random_tensor({2, 3, 48, 44}, rng);  // 1 MB between the steps: several chunks
+  for (int threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    const PoolScope scope(&pool);
+    EXPECT_TRUE(same_bytes(run(*chained, {x})[0], run(*steps, {x})[0])) << threads << " threads";
+  }
 }
 
 TEST(Net, ManyThreadsShareOneNet) {

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "libocr/pipeline/precision.h"
 #include "libtrain/core/error.h"
+#include "libtrain/cpu/isa.h"
 
 namespace ocr {
 namespace {
@@ -99,6 +101,24 @@ TEST(Options, SuggestsTheNearestName) {
   EXPECT_EQ(nearest_name("drop_scroe", names), "drop_score");
   EXPECT_EQ(nearest_name("limit_side_len", names), "det_limit_side_len");
   EXPECT_EQ(nearest_name("bananas", names), "");
+}
+
+// What the CPU cannot do is computed in fp32 and said in one line.
+TEST(Options, PrecisionIsWhatTheCpuHas) {
+  const bool bf16 = train::cpu::has_bf16();
+  EXPECT_STREQ(choose_precision("fp32").name, "fp32");
+  EXPECT_STREQ(choose_precision("auto").name, "fp32");  // bf16 is opt-in
+  EXPECT_EQ(choose_precision("auto").note, "");
+  EXPECT_STREQ(choose_precision("bf16").name, bf16 ? "bf16" : "fp32");
+  EXPECT_EQ(choose_precision("bf16").note.empty(), bf16);
+  for (const char* other : {"fp16", "int8"}) {
+    EXPECT_STREQ(choose_precision(other).name, "fp32");
+    EXPECT_NE(choose_precision(other).note.find(other), std::string::npos);
+  }
+  EXPECT_THROW(choose_precision("fp8"), train::ConfigError);
+  Options o;
+  EXPECT_TRUE(set_option(o, "precision", "int8", Source::kFlag));
+  EXPECT_THROW(set_option(o, "precision", "fp8", Source::kFlag), train::ConfigError);
 }
 
 TEST(Config, ReadsFlatAndGroupedKeys) {

@@ -123,6 +123,45 @@ EMULATED M512 mask_blend_ps(Mask16 k, M512 a, M512 b) {  // b where the bit is s
   return {_mm256_blendv_ps(a.lo, b.lo, spread(k)), _mm256_blendv_ps(a.hi, b.hi, spread(k >> 8))};
 }
 
+// AVX512-BF16 knows neither rounding modes nor denormals, whatever MXCSR says: they count as 0, and
+// results that would be denormal are 0.
+EMULATED __m256 flushed(__m256 a) {
+  const __m256i exponent = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7F800000));
+  const __m256 denormal = _mm256_castsi256_ps(_mm256_cmpeq_epi32(exponent, _mm256_setzero_si256()));
+  return _mm256_blendv_ps(a, _mm256_and_ps(a, _mm256_set1_ps(-0.f)), denormal);
+}
+// The upper or the lower bf16 of every element, as f32.
+EMULATED __m256 upper_half(__m256i a) {
+  return flushed(_mm256_castsi256_ps(_mm256_and_si256(a, _mm256_set1_epi32(-65536))));
+}
+EMULATED __m256 lower_half(__m256i a) {
+  return flushed(_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)));
+}
+EMULATED __m256 half_dpbf16(__m256 c, __m256i a, __m256i b) {
+  c = flushed(_mm256_fmadd_ps(upper_half(a), upper_half(b), flushed(c)));
+  return flushed(_mm256_fmadd_ps(lower_half(a), lower_half(b), c));
+}
+// Not inlined: a tile has hundreds.
+__attribute__((noinline, unused)) static M512 dpbf16_ps(M512 c, M512bh a, M512bh b) {
+  return {half_dpbf16(c.lo, a.lo, b.lo), half_dpbf16(c.hi, a.hi, b.hi)};
+}
+// Eight bf16 in the lower halves of 32-bit elements, rounded to nearest even.
+EMULATED __m256i cvtneps(__m256 a) {
+  const __m256i u = _mm256_castps_si256(flushed(a));
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  const __m256i rounded =
+      _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7FFF)), odd), 16);
+  const __m256i nan = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
+  const __m256 is_nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+  return _mm256_blendv_epi8(rounded, nan, _mm256_castps_si256(is_nan));
+}
+EMULATED __m256i joined(__m256i a, __m256i b) {  // 16 bf16 in order
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8);
+}
+EMULATED M512bh cvtne2ps_pbh(M512 high, M512 low) {
+  return {joined(cvtneps(low.lo), cvtneps(low.hi)), joined(cvtneps(high.lo), cvtneps(high.hi))};
+}
+
 }  // namespace emulated
 
 // Older names first: GCC defines some of these as macros when it does not optimise.
@@ -165,3 +204,5 @@ EMULATED M512 mask_blend_ps(Mask16 k, M512 a, M512 b) {  // b where the bit is s
 #define _mm512_roundscale_ps(a, imm) ::emulated::roundscale_ps<imm>(a)
 #define _mm512_cmp_ps_mask(a, b, predicate) ::emulated::cmp_ps_mask<predicate>(a, b)
 #define _mm512_mask_blend_ps ::emulated::mask_blend_ps
+#define _mm512_dpbf16_ps ::emulated::dpbf16_ps
+#define _mm512_cvtne2ps_pbh ::emulated::cvtne2ps_pbh

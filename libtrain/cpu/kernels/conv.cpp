@@ -10,6 +10,7 @@ namespace {
 constexpr TileTable kTiles = make_tiles();
 constexpr int64_t kBlockFloats =
     48 * 1024;  // input rows of a block: kept in L2 while all panels pass
+int64_t block_rows(int64_t k) { return max_i(kMaxRows * 2, kBlockFloats / max_i(k, 1)); }
 
 void set_panel(TileArgs& t, const WeightsView& b, const Panel& p) {
   t.b = b.w + p.w_off;
@@ -25,12 +26,17 @@ const TileFn (&tiles_of(EpilogueKind kind))[kPanelMax + 1][kMaxRows + 1] {
 // Rows [m0, m1) that lie at equal distances in x, y and res.
 void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, int64_t rows,
                TileArgs& t) {
-  const int64_t k = g.b.k;
+  const int64_t k = g.b.k, words = words_of(k);
   const EpilogueKind kind = kind_of(g.e);
   const auto& fns = tiles_of(kind);
   alignas(64) float late[kLateVectors * W];
-  const Tiles blocks(rows, max_i(kMaxRows * 2, kBlockFloats / max_i(k, 1)));
-  for (int64_t bi = 0, first = 0; bi < blocks.count; first += blocks.size(bi), ++bi)
+  const Tiles blocks(rows, block_rows(k));
+  for (int64_t bi = 0, first = 0; bi < blocks.count; first += blocks.size(bi), ++bi) {
+    const float* block = x + first * g.ldx;
+    if (kPairs) {
+      write_runs(block, g.ldx, blocks.size(bi), k, g.scratch);
+      block = g.scratch;
+    }
     for (int64_t pi = 0; pi < g.b.panel_count; ++pi) {
       const Panel& p = g.b.panels[pi];
       set_panel(t, g.b, p);
@@ -43,7 +49,7 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
       int64_t waiting = 0;  // rows in `late`
       for (int64_t i = 0, m = first, done = 0; i < tiles.count; ++i) {
         const int64_t mr = tiles.size(i);
-        t.a = x + m * g.ldx;
+        t.a = block + (m - first) * t.lda;
         if (kind == kAny) {
           t.y = late + waiting * p.nr * W;
           t.ldy = p.nr * W;
@@ -53,9 +59,9 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
           t.res = res ? res + m * g.ldr + p.n0 : nullptr;
         }
         m += mr;
-        const int64_t cap = k / 4 * 16 * ((mr + 3) / 4);
-        t.prefetch = done < ahead ? next_b + done : x + m * g.ldx;
-        t.prefetch_end = t.prefetch + (done < ahead ? cap : mr * g.ldx);
+        const int64_t cap = words / 4 * 16 * ((mr + 3) / 4);
+        t.prefetch = done < ahead ? next_b + done : block + (m - first) * t.lda;
+        t.prefetch_end = t.prefetch + (done < ahead ? cap : mr * t.lda);
         done += cap;
         fns[p.nr][mr](t);
         if (kind != kAny) continue;
@@ -67,15 +73,18 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
         waiting = 0;
       }
     }
+  }
 }
 
 }  // namespace
 
+int64_t gemm_scratch(int64_t k) { return kPairs ? block_rows(k) * words_of(k) : 0; }
+
 void gemm(const GemmArgs& g, int64_t m0, int64_t m1) {
   TileArgs t{};
-  t.lda = g.ldx;
+  t.lda = kPairs ? words_of(g.b.k) : g.ldx;
   t.outer = t.inner = 1;
-  t.kc = g.b.k;
+  t.kc = words_of(g.b.k);
   t.ldy = g.ldy;
   t.ldr = g.ldr;
   t.e = &g.e;
@@ -106,24 +115,18 @@ int64_t window_width(const WindowArgs& g, int64_t pixels) {
   return (pixels - 1) * g.sw + (g.kw - 1) * g.dw + 1;
 }
 
-// Copies the input window of a tile at the left or right border, with zeros for the padding. `xr`:
-// row of tap y0.
+// Copies the input window of a tile as words, with zeros for the padding at the left and right
+// border. `xr`: row of tap y0.
 void copy_window(const WindowArgs& g, const float* xr, int64_t rows, int64_t iw0, int64_t width,
-                 int64_t row_floats, float* d) {
+                 int64_t row_words, float* d) {
+  const int64_t words = words_of(g.c);
   const int64_t left = min_i(width, max_i(0, -iw0)), end = max_i(left, min_i(width, g.w - iw0));
   for (int64_t s = 0; s < rows; ++s) {
     const float* src = xr + (s * g.dh * g.w + iw0) * g.ldx;
-    float* q = d + s * row_floats;
-    std::memset(q, 0, static_cast<size_t>(left * g.c) * sizeof(float));
-    if (g.ldx == g.c) {
-      if (end > left)
-        std::memcpy(q + left * g.c, src + left * g.c,
-                    static_cast<size_t>((end - left) * g.c) * sizeof(float));
-    } else {
-      for (int64_t i = left; i < end; ++i)
-        std::memcpy(q + i * g.c, src + i * g.ldx, static_cast<size_t>(g.c) * sizeof(float));
-    }
-    std::memset(q + end * g.c, 0, static_cast<size_t>((width - end) * g.c) * sizeof(float));
+    float* q = d + s * row_words;
+    std::memset(q, 0, static_cast<size_t>(left * words) * sizeof(float));
+    write_runs(src + left * g.ldx, g.ldx, end - left, g.c, q + left * words);
+    std::memset(q + end * words, 0, static_cast<size_t>((width - end) * words) * sizeof(float));
   }
 }
 
@@ -137,20 +140,21 @@ RowTaps row_taps(const WindowArgs& g, int64_t ih0) {
   return {y0, y1 - y0};
 }
 
-// The taps of one pixel row of a window: contiguous over kw when pixels are dense and the kernel is
-// not dilated.
+// The taps of one pixel row of a window, pixels `ld` words apart: contiguous over kw when pixels
+// are dense and the kernel is not dilated.
 void set_segments(TileArgs& t, const WindowArgs& g, int64_t ld) {
-  const bool dense = g.dw == 1 && ld == g.c;
+  const int64_t words = words_of(g.c);
+  const bool dense = g.dw == 1 && ld == words;
   t.inner = dense ? 1 : g.kw;
   t.inner_stride = g.dw * ld;
-  t.kc = dense ? g.kw * g.c : g.c;
+  t.kc = dense ? g.kw * words : words;
   t.lda = g.sw * ld;
 }
 
 }  // namespace
 
 int64_t conv_scratch(const ConvArgs& a) {
-  return window_width(a.g, tile_pixels(a.b)) * a.g.c * a.g.kh;
+  return window_width(a.g, tile_pixels(a.b)) * words_of(a.g.c) * a.g.kh;
 }
 
 void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
@@ -158,7 +162,8 @@ void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
   const EpilogueKind kind = kind_of(a.e);
   const auto& fns = tiles_of(kind);
   alignas(64) float late[kMaxRows * kPanelMax * W];
-  const int64_t pixels = tile_pixels(a.b), row_floats = window_width(g, pixels) * g.c;
+  const int64_t pixels = tile_pixels(a.b), words = words_of(g.c);
+  const int64_t row_words = window_width(g, pixels) * words;
   const Tiles tiles(g.ow, pixels);
   TileArgs t{};
   t.e = &a.e;
@@ -174,15 +179,15 @@ void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
     t.outer = taps.count;
     for (int64_t i = 0, o = 0; i < tiles.count; ++i) {
       const int64_t mr = tiles.size(i), iw0 = o * g.sw - g.pl, width = window_width(g, mr);
-      if (iw0 >= 0 && iw0 + width <= g.w) {
+      if (!kPairs && iw0 >= 0 && iw0 + width <= g.w) {
         t.a = xr + iw0 * g.ldx;
         t.outer_stride = g.dh * g.w * g.ldx;
         set_segments(t, g, g.ldx);
       } else {
-        copy_window(g, xr, taps.count, iw0, width, row_floats, a.scratch);
+        copy_window(g, xr, taps.count, iw0, width, row_words, a.scratch);
         t.a = a.scratch;
-        t.outer_stride = row_floats;
-        set_segments(t, g, g.c);
+        t.outer_stride = row_words;
+        set_segments(t, g, words);
       }
       // The input row below this window is what the next output row needs first.
       t.prefetch = xr + (g.kh * g.dh * g.w + iw0) * g.ldx;
@@ -190,7 +195,7 @@ void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
       for (int64_t pi = 0; pi < a.b.panel_count; ++pi) {
         const Panel& p = a.b.panels[pi];
         set_panel(t, a.b, p);
-        t.b += taps.first * g.kw * g.c * p.nr * W;
+        t.b += taps.first * g.kw * words * p.nr * W;
         float* const y = yr + o * g.ldy + p.n0;
         const float* const r = res ? res + o * g.ldr + p.n0 : nullptr;
         if (kind == kAny) {

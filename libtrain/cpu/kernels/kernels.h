@@ -24,7 +24,8 @@ struct Panel {
   int nr;
 };
 
-/// Weights as the GEMM kernels read them: per panel [k][nr * W].
+/// Weights as the GEMM kernels read them: per panel [k][nr * W] floats, or in bf16
+/// [ceil(k / 2)][nr * W] pairs.
 struct WeightsView {
   const float* w;
   const float* bias;  // per panel, padded to whole vectors
@@ -45,6 +46,7 @@ struct GemmArgs {
   int64_t ldr;
   EpilogueArgs e;
   int64_t shuffle_w, line, res_line;
+  float* scratch;  // gemm_scratch floats
 };
 
 /// Geometry of a window operation over x: [n, h, w, c] -> y: [n, oh, ow, cout]. Strides ld* in
@@ -125,8 +127,10 @@ struct AttentionArgs {
 struct KernelTable {
   const char* name;
   int width, panel_max;
+  Precision precision;  // of gemm's and conv's factors
 
   void (*gemm)(const GemmArgs&, int64_t m0, int64_t m1);
+  int64_t (*gemm_scratch)(int64_t k);                     // floats one thread needs
   void (*conv)(const ConvArgs&, int64_t r0, int64_t r1);  // rows of n * oh
   int64_t (*conv_scratch)(const ConvArgs&);               // floats one thread needs
   void (*depthwise)(const DepthwiseArgs&, int64_t r0, int64_t r1);
@@ -177,5 +181,12 @@ extern const KernelTable kTable;
 namespace avx512 {
 extern const KernelTable kTable;
 }
+/// The dense kernels over pairs of bf16, to take the place of those in the table of avx512.
+namespace avx512bf16 {
+void gemm(const GemmArgs& g, int64_t m0, int64_t m1);
+int64_t gemm_scratch(int64_t k);
+void conv(const ConvArgs& a, int64_t r0, int64_t r1);
+int64_t conv_scratch(const ConvArgs& a);
+}  // namespace avx512bf16
 
 }  // namespace train::cpu

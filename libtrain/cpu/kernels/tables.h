@@ -5,6 +5,7 @@
 namespace train::cpu::OCR_ISA_NS {
 
 void gemm(const GemmArgs& g, int64_t m0, int64_t m1);
+int64_t gemm_scratch(int64_t k);
 void conv(const ConvArgs& a, int64_t r0, int64_t r1);
 int64_t conv_scratch(const ConvArgs& a);
 void depthwise(const DepthwiseArgs& a, int64_t r0, int64_t r1);

@@ -3,6 +3,7 @@
 #pragma once
 #include "libtrain/cpu/kernels/kernels.h"
 #include "libtrain/cpu/kernels/vec_math.h"
+#include "libtrain/cpu/kernels/words.h"
 
 namespace train::cpu::OCR_ISA_NS {
 namespace {
@@ -51,9 +52,9 @@ __attribute__((noinline)) inline void apply_buffer(float* buf, int n, const Epil
 
 struct TileArgs {
   const float* a;                                        // first input pixel of the tile
-  int64_t lda;                                           // floats between two pixels of the tile
+  int64_t lda;                                           // words between two pixels of the tile
   const float* b;                                        // packed weights
-  int64_t outer, outer_stride, inner, inner_stride, kc;  // input segments of kc contiguous floats
+  int64_t outer, outer_stride, inner, inner_stride, kc;  // input segments of kc contiguous words
   const float* bias;
   float* y;
   int64_t ldy;
@@ -157,7 +158,7 @@ void tile(const TileArgs& g) {
     for (int m = 0; m < MR; ++m) {
       const V av = set1(row(m)[u]);
       OCR_UNROLL
-      for (int n = 0; n < NR; ++n) acc[m][n] = fma(av, bv[n], acc[m][n]);
+      for (int n = 0; n < NR; ++n) acc[m][n] = multiply_add(av, bv[n], acc[m][n]);
     }
   };
   for (int64_t so = 0; so < g.outer; ++so)
