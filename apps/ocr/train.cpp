@@ -113,8 +113,9 @@ class Run {
     if (lost == 0) return;
     const std::string summary = train_->skips().summary(train_->size() + lost);
     if (lost > r_.skip_bad)
-      throw train::DataError("", 0, cat(summary, "; `ocr data check -c ", r_.config.config,
-                                    "` lists them, --skip-bad ", lost, " trains without them"));
+      throw train::DataError("", 0,
+                             cat(summary, "; `ocr data check -c ", r_.config.config,
+                                 "` lists them, --skip-bad ", lost, " trains without them"));
     log_warning(summary);
   }
 
@@ -122,16 +123,15 @@ class Run {
     const train::config::SplitConfig& split = config_.train;
     const auto seed = static_cast<uint64_t>(config_.global.seed);
     if (split.sampler.name == "MultiScaleSampler")
-      sampler_ = std::make_unique<ocr::MultiScaleSampler>(
-          split.sampler, train_->size(), train_->aspects(),
-          ocr::MultiScaleSampler::Options{.seed = seed});
+      sampler_ =
+          std::make_unique<ocr::MultiScaleSampler>(split.sampler, train_->size(), train_->aspects(),
+                                                   ocr::MultiScaleSampler::Options{.seed = seed});
     else
       sampler_ = std::make_unique<train::data::SimpleBatchSampler>(
-          train_->size(),
-          train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
-                                    .shuffle = split.loader.shuffle,
-                                    .drop_last = split.loader.drop_last,
-                                    .seed = seed});
+          train_->size(), train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
+                                                    .shuffle = split.loader.shuffle,
+                                                    .drop_last = split.loader.drop_last,
+                                                    .seed = seed});
     loader_ = std::make_unique<train::data::DataLoader>(
         *train_, *sampler_,
         train::data::LoaderOptions{.workers = std::min(split.loader.num_workers, threads()),
@@ -148,21 +148,21 @@ class Run {
     if (!g.use_ema) return;
     using Type = train::optim::EmaOptions::Type;
     ema_ = std::make_unique<train::optim::Ema>(
-        *model_, train::optim::EmaOptions{
-                     .decay = g.ema_decay,
-                     .type = g.ema_decay_type == "exponential" ? Type::kExponential
-                             : g.ema_decay_type == "normal"    ? Type::kNormal
-                                                               : Type::kThreshold});
+        *model_,
+        train::optim::EmaOptions{.decay = g.ema_decay,
+                                 .type = g.ema_decay_type == "exponential" ? Type::kExponential
+                                         : g.ema_decay_type == "normal"    ? Type::kNormal
+                                                                           : Type::kThreshold});
   }
 
   void make_mixed_precision() {
     const train::config::GlobalConfig& g = config_.global;
     if (!g.use_amp) return;
     const bool half = g.amp_dtype == "float16";
-    autocast_ = std::make_unique<train::amp::Autocast>(train::amp::AutocastOptions{
-        .dtype = half ? train::DType::kF16 : train::DType::kBF16,
-        .black_list = g.amp_custom_black_list,
-        .white_list = g.amp_custom_white_list});
+    autocast_ = std::make_unique<train::amp::Autocast>(
+        train::amp::AutocastOptions{.dtype = half ? train::DType::kF16 : train::DType::kBF16,
+                                    .black_list = g.amp_custom_black_list,
+                                    .white_list = g.amp_custom_white_list});
     scaler_ = std::make_unique<train::amp::GradScaler>(train::amp::GradScalerOptions{
         .init_scale = g.scale_loss, .dynamic = g.use_dynamic_loss_scaling, .enabled = half});
     log_note("use_amp: values are rounded to 16 bits and computed in 32, which is no faster here");
@@ -170,7 +170,8 @@ class Run {
 
   void describe() const {
     int64_t weights = 0;
-    for (const train::nn::Parameter& p : model_->parameters()) weights += p.variable.shape().numel();
+    for (const train::nn::Parameter& p : model_->parameters())
+      weights += p.variable.shape().numel();
     const train::config::ArchitectureConfig& a = config_.architecture;
     log_info(cat(a.model_type, " ", a.algorithm, ": ", a.backbone.name,
                  a.neck.present() ? " + " + a.neck.name : "", " + ", a.head.name, ", ", weights,
@@ -188,8 +189,7 @@ class Run {
     const train::WeightReport report = train::load_weights(*model_, g.pretrained_model);
     log_info(cat("weights from ", g.pretrained_model, ": ", report.kept, " fit"));
     const auto tell = [](const char* what, const std::vector<std::string>& names) {
-      if (!names.empty())
-        log_warning(cat(names.size(), " ", what, ", the first: ", names[0]));
+      if (!names.empty()) log_warning(cat(names.size(), " ", what, ", the first: ", names[0]));
     };
     tell("are missing and start anew", report.missing);
     tell("have another shape and start anew", report.other_shape);
@@ -224,16 +224,18 @@ void declare_train(Command& command) {
                [r](const Given& g) { r->resume = g.truth(); });
   command.flag("dry_run", "build all of it, train nothing",
                [r](const Given& g) { r->dry_run = g.truth(); });
-  command.option("skip_bad", "N", "train without up to N samples that cannot be used",
-                 [r](const Given& g) { r->skip_bad = g.whole(0); }, "0");
-  command.option("threads,t", "N", "of the computation",
-                 [r](const Given& g) { r->threads = g.whole(1, 1024); }, "all cores");
+  command.option(
+      "skip_bad", "N", "train without up to N samples that cannot be used",
+      [r](const Given& g) { r->skip_bad = g.whole(0); }, "0");
+  command.option(
+      "threads,t", "N", "of the computation",
+      [r](const Given& g) { r->threads = g.whole(1, 1024); }, "all cores");
   command.option("profile", "FILE.json",
                  "write a Chrome trace of the first updates, print a table by op",
                  [r](const Given& g) { r->profile = g.text; });
-  command.option("profile_updates", "N", "how many updates --profile watches",
-                 [r](const Given& g) { r->profile_updates = g.whole(1); },
-                 std::to_string(kProfileUpdates));
+  command.option(
+      "profile_updates", "N", "how many updates --profile watches",
+      [r](const Given& g) { r->profile_updates = g.whole(1); }, std::to_string(kProfileUpdates));
   command.flag("strict", "unknown keys of the configuration are errors",
                [r](const Given& g) { r->strict = g.truth(); });
   add_log_options(command);

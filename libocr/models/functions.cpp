@@ -59,8 +59,6 @@ Variable adaptive_row_pool(Tape& tape, const Variable& x, int64_t width) {
   return train::matmul(tape, row, Variable::input(pooling_matrix(w, width)));
 }
 
-Variable detach(const Variable& x) { return Variable::input(x.value(), x.layout()); }
-
 Window window(Size kernel, Size stride, int dilation) {
   Window w =
       padded_window(kernel, stride, {(kernel.h - 1) * dilation / 2, (kernel.w - 1) * dilation / 2});

@@ -27,8 +27,6 @@ Variable to_image(Tape& tape, const Variable& tokens, int64_t height);
 /// [N, C, H, W] -> [N, C, 1, width], each window as adaptive pooling defines it: from
 /// floor(o W / width) to ceil((o + 1) W / width).
 Variable adaptive_row_pool(Tape& tape, const Variable& x, int64_t width);
-/// x without a way back for gradients.
-Variable detach(const Variable& x);
 
 /// A window with "same" padding for odd kernels.
 train::Window window(Size kernel, Size stride = 1, int dilation = 1);

@@ -38,10 +38,10 @@ class DbHead final : public Head {
         shrink_(add<MapHead>("binarize", in)),
         threshold_(add<MapHead>("thresh", in)) {}
 
-  Outputs operator()(Tape& tape, const Features& x) const override {
-    const Variable shrink = shrink_(tape, x.fused);
+  Outputs operator()(Tape& tape, const Variable& x) const override {
+    const Variable shrink = shrink_(tape, x);
     if (!training()) return {{"maps", shrink}};
-    const Variable threshold = threshold_(tape, x.fused);
+    const Variable threshold = threshold_(tape, x);
     const Variable binary =
         train::sigmoid(tape, train::scale(tape, train::sub(tape, shrink, threshold), k_));
     const Variable maps[] = {shrink, threshold, binary};
@@ -60,8 +60,8 @@ class ClsHead final : public Head {
       throw train::Error(train::cat("class_dim must be at least 2, not ", o.class_dim));
   }
 
-  Outputs operator()(Tape& tape, const Features& x) const override {
-    const Variable mean = train::flatten(tape, train::global_average_pool(tape, x.fused));
+  Outputs operator()(Tape& tape, const Variable& x) const override {
+    const Variable mean = train::flatten(tape, train::global_average_pool(tape, x));
     const Variable logits = fc_(tape, mean);
     return {{"cls", training() ? logits : train::softmax(tape, logits, 1)}};
   }
@@ -109,8 +109,8 @@ class CtcHead final : public Head {
       if (fc) fc->set_weight_decay(static_cast<float>(o.fc_decay));
   }
 
-  Outputs operator()(Tape& tape, const Features& x) const override {
-    Variable y = guide_ ? (*guide_)(tape, x.fused) : x.fused;
+  Outputs operator()(Tape& tape, const Variable& x) const override {
+    Variable y = guide_ ? (*guide_)(tape, x) : x;
     if (fc1_) y = (*fc1_)(tape, y);
     const Variable logits = (*fc_)(tape, y);
     return {{"ctc", training() ? logits : train::softmax(tape, logits, 2)}};
@@ -127,8 +127,8 @@ class MultiHead final : public Head {
       : encoder_(adopt("ctc_encoder", make_sequence_encoder(in, o.ctc_neck))),
         ctc_(adopt("ctc_head", make_ctc_head(encoder_.channels(), o.ctc))) {}
 
-  Outputs operator()(Tape& tape, const Features& x) const override {
-    return ctc_(tape, encoder_(tape, {x.fused}));
+  Outputs operator()(Tape& tape, const Variable& x) const override {
+    return ctc_(tape, encoder_(tape, {x}));
   }
 
  private:

@@ -21,7 +21,7 @@ Model::Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck,
 
 Outputs Model::operator()(Tape& tape, const Variable& images) const {
   const std::vector<Variable> features = backbone_(tape, images);
-  return head_(tape, neck_ ? (*neck_)(tape, features) : Features{features.back(), {}});
+  return head_(tape, neck_ ? (*neck_)(tape, features) : features.back());
 }
 
 namespace {

@@ -31,15 +31,9 @@ inline Variable row_of(Tape& tape, const Variable& x, bool training) {
                   : train::average_pool(tape, x, padded_window({3, 2}, {3, 2}, 0));
 }
 
-/// What a neck makes of a backbone's features.
-struct Features {
-  Variable fused;
-  std::vector<Variable> auxiliary;  // training only: scales 1/4, 1/8, 1/16 for auxiliary losses
-};
-
 class Neck : public Block {
  public:
-  virtual Features operator()(Tape& tape, const std::vector<Variable>& features) const = 0;
+  virtual Variable operator()(Tape& tape, const std::vector<Variable>& features) const = 0;
   int64_t channels() const { return channels_; }
 
  protected:
@@ -48,7 +42,7 @@ class Neck : public Block {
 
 class Head : public Block {
  public:
-  virtual Outputs operator()(Tape& tape, const Features& features) const = 0;
+  virtual Outputs operator()(Tape& tape, const Variable& features) const = 0;
 };
 
 }  // namespace ocr::models

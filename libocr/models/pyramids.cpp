@@ -46,12 +46,12 @@ class DbFpn final : public Neck {
                               1, false);
   }
 
-  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = (*lateral_[i])(tape, x[i]);
     add_downwards(tape, p);
     for (size_t i = 0; i < kScales; ++i) p[i] = (*smooth_[i])(tape, p[i]);
-    return {fuse(tape, p), {}};
+    return fuse(tape, p);
   }
 
  private:
@@ -89,12 +89,12 @@ class RseFpn final : public Neck {
     }
   }
 
-  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
     add_downwards(tape, p);
     for (size_t i = 0; i < kScales; ++i) p[i] = smooth_[i](tape, p[i]);
-    return {fuse(tape, p), {}};
+    return fuse(tape, p);
   }
 
  private:
@@ -167,19 +167,16 @@ class RepLkFpn final : public Neck {
     }
   }
 
-  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
     add_downwards(tape, p);
-    Features out;
-    if (training()) out.auxiliary = {p[0], p[1], p[2]};
     for (size_t i = 0; i < kScales; ++i) {
       const Variable y = pointwise_[i](tape, depthwise_[i](tape, p[i]));
       const Variable gated = gate_[i](tape, y);
       p[i] = shortcut_ ? train::add(tape, y, gated) : gated;
     }
-    out.fused = fuse(tape, p);
-    return out;
+    return fuse(tape, p);
   }
 
  private:

@@ -156,8 +156,8 @@ class SequenceEncoder final : public Neck {
     if (encoder_) channels_ = encoder_->channels;
   }
 
-  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
-    return {encoder_ ? (*encoder_)(tape, x[0]) : to_sequence(tape, x[0]), {}};
+  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
+    return encoder_ ? (*encoder_)(tape, x[0]) : to_sequence(tape, x[0]);
   }
 
  private:
@@ -165,10 +165,6 @@ class SequenceEncoder final : public Neck {
 };
 
 }  // namespace
-
-std::vector<std::string> sequence_encoders() {
-  return {"reshape", "fc", "rnn", "svtr", "lightsvtr"};
-}
 
 std::unique_ptr<Neck> make_sequence_encoder(int64_t in, const SequenceOptions& options) {
   return std::make_unique<SequenceEncoder>(in, options);

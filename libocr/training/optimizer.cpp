@@ -37,15 +37,15 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& c,
     const bool decoupled = c.name == "AdamW";
     return std::make_unique<optim::Adam>(
         std::move(parameters),
-        optim::AdamOptions{.learning_rate = c.lr.learning_rate,
-                           .beta1 = c.beta1,
-                           .beta2 = c.beta2,
-                           .epsilon = c.epsilon.value_or(1e-8),
-                           .weight_decay = decoupled ? c.weight_decay.value_or(.01)
-                                                     : c.regularizer.factor,
-                           .decoupled = decoupled,
-                           .no_weight_decay_name = words(c.no_weight_decay_name),
-                           .one_dim_param_no_weight_decay = c.one_dim_param_no_weight_decay});
+        optim::AdamOptions{
+            .learning_rate = c.lr.learning_rate,
+            .beta1 = c.beta1,
+            .beta2 = c.beta2,
+            .epsilon = c.epsilon.value_or(1e-8),
+            .weight_decay = decoupled ? c.weight_decay.value_or(.01) : c.regularizer.factor,
+            .decoupled = decoupled,
+            .no_weight_decay_name = words(c.no_weight_decay_name),
+            .one_dim_param_no_weight_decay = c.one_dim_param_no_weight_decay});
   }
   if (c.name == "Momentum" || c.name == "SGD")
     return std::make_unique<optim::Sgd>(
@@ -53,7 +53,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& c,
         optim::SgdOptions{.learning_rate = c.lr.learning_rate,
                           .momentum = c.momentum.value_or(c.name == "SGD" ? 0 : .9),
                           .weight_decay = c.regularizer.factor});
-  c.node.fail(cat("Optimizer.name '", c.name, "' is not built: there are Adam, AdamW, Momentum, SGD",
+  c.node.fail(cat("Optimizer.name '", c.name,
+                  "' is not built: there are Adam, AdamW, Momentum, SGD",
                   train::config::did_you_mean(c.name, {"Adam", "AdamW", "Momentum", "SGD"})));
 }
 

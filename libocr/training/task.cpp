@@ -67,8 +67,7 @@ class OcrTask : public train::Task {
       Tensor image = field_of(sample, "image");
       const train::Shape s = image.shape();
       Tape tape(eager, /*record=*/false);
-      const Outputs out =
-          model_(tape, Variable::input(image.reshaped({1, s[0], s[1], s[2]})));
+      const Outputs out = model_(tape, Variable::input(image.reshaped({1, s[0], s[1], s[2]})));
       score(sample, out.begin()->second);
     }
     return end_evaluation();
@@ -222,7 +221,8 @@ class ClassificationTask final : public OcrTask {
     right_ += std::max_element(p.begin(), p.end()) - p.begin() == sample.ids.at(0);
   }
   Metrics end_evaluation() override {
-    return with_unread({{"acc", all_ ? static_cast<double>(right_) / static_cast<double>(all_) : 0}});
+    return with_unread(
+        {{"acc", all_ ? static_cast<double>(right_) / static_cast<double>(all_) : 0}});
   }
 
   train::nn::SoftmaxCrossEntropy criterion_;
@@ -331,7 +331,8 @@ std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& 
                                            db_options(c.post_process, context));
   if (type == "rec") {
     if (!p.train.encoder())
-      c.root.fail("Train.dataset.transforms has no label encoder (CTCLabelEncode, MultiLabelEncode)");
+      c.root.fail(
+          "Train.dataset.transforms has no label encoder (CTCLabelEncode, MultiLabelEncode)");
     RecognitionOptions metric;
     if (c.metric.present())
       read_section(c.metric, "Metric", context, [&](config::Reader& r) {
@@ -342,8 +343,8 @@ std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& 
     return std::make_unique<RecognitionTask>(p, ctc_options(c.loss, context), metric);
   }
   if (c.loss.name != "ClsLoss")
-    c.loss.node.fail(cat("Loss.name '", c.loss.name,
-                         "' is not built for classification: there is ClsLoss"));
+    c.loss.node.fail(
+        cat("Loss.name '", c.loss.name, "' is not built for classification: there is ClsLoss"));
   return std::make_unique<ClassificationTask>(p);
 }
 

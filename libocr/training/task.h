@@ -19,8 +19,9 @@ struct TaskParts {
 ///
 /// Detection: DBLoss; hmean, precision, recall of boxes. Recognition: CTCLoss, alone or in a
 /// MultiLoss; exact matches of raw text (which decides on the best checkpoint, unless the
-/// dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER. Classification: ClsLoss; acc. Throws ConfigError with the place for another
-/// loss, or for transforms that do not give what the loss needs.
+/// dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER. Classification: ClsLoss; acc.
+/// Throws ConfigError with the place for another loss, or for transforms that do not give what the
+/// loss needs.
 std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
 
 /// How many classes the recogniser of this configuration has, blank included; 0 when it is none.

@@ -12,10 +12,13 @@
 #include "libtrain/autograd/functional.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/optim/sgd.h"
+#include "tests/support/digits_cnn.h"
+#include "tests/support/error_of.h"
 
 namespace train::amp {
 namespace {
 
+using test::error_of;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 float low(DType dtype, float v) {
@@ -24,16 +27,6 @@ float low(DType dtype, float v) {
 
 std::vector<float> floats(const Tensor& t) {
   return {t.data<float>(), t.data<float>() + t.numel()};
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 // One parameter and y = w + 0, so that a test can give any gradient.
@@ -266,22 +259,6 @@ TEST(GradScaler, BringsGradientsIntoTheRangeOfF16) {
   EXPECT_EQ(parameters[0].variable.grad().data<float>()[0], 3);
 }
 
-struct Cnn : nn::Module {
-  nn::Conv2d conv1{1, 8, 3}, conv2{8, 16, 3};
-  nn::MaxPool2d pool{2};
-  nn::Linear fc{16 * 4 * 4, 10};
-  Cnn() {
-    add_module("conv1", conv1);
-    add_module("conv2", conv2);
-    add_module("fc", fc);
-  }
-  Variable operator()(Tape& tape, const Variable& images) const {
-    Variable x = pool(tape, relu(tape, conv1(tape, images)));
-    x = pool(tape, relu(tape, conv2(tape, x)));
-    return fc(tape, flatten(tape, x));
-  }
-};
-
 struct Curve {
   std::vector<float> losses;
   double accuracy;
@@ -291,7 +268,7 @@ struct Curve {
 Curve train_digits(DType dtype, int steps, int threads) {
   ThreadPool pool(threads);
   const PoolScope scope(&pool);
-  Cnn model;
+  test::DigitsCnn model;
   model.initialize(1);
   const nn::SoftmaxCrossEntropy loss_of;
   optim::Sgd sgd(model.parameters(), {.learning_rate = .05, .momentum = .9});

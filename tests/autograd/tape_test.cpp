@@ -8,11 +8,13 @@
 #include "libtrain/autograd/functional.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/optim/sgd.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random_shapes.h"
 
 namespace train {
 namespace {
 
+using test::error_of;
 Variable leaf(const Shape& shape, std::initializer_list<float> values) {
   Variable v = Variable::input(Tensor::from<float>(shape, values));
   v.set_requires_grad(true);
@@ -21,16 +23,6 @@ Variable leaf(const Shape& shape, std::initializer_list<float> values) {
 
 std::vector<float> values(const Tensor& t) {
   return {t.data<float>(), t.data<float>() + t.numel()};
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 TEST(Tape, AddsWhatFlowsBackOnSeveralPaths) {

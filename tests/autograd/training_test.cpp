@@ -6,6 +6,7 @@
 #include "libtrain/autograd/functional.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/optim/sgd.h"
+#include "tests/support/digits_cnn.h"
 #include "tests/support/random_shapes.h"
 
 namespace train {
@@ -15,23 +16,6 @@ using examples::kDigitSize;
 using examples::render_digits;
 using reference::Vec;
 
-struct Cnn : nn::Module {
-  nn::Conv2d conv1{1, 8, 3}, conv2{8, 16, 3};
-  nn::MaxPool2d pool{2};
-  nn::Linear fc{16 * 4 * 4, 10};
-
-  Cnn() {
-    add_module("conv1", conv1);
-    add_module("conv2", conv2);
-    add_module("fc", fc);
-  }
-  Variable operator()(Tape& tape, const Variable& images) const {
-    Variable x = pool(tape, relu(tape, conv1(tape, images)));
-    x = pool(tape, relu(tape, conv2(tape, x)));
-    return fc(tape, flatten(tape, x));
-  }
-};
-
 struct Curve {
   std::vector<float> losses;
   double accuracy;
@@ -40,7 +24,7 @@ struct Curve {
 Curve train_digits(int steps, int threads) {
   ThreadPool pool(threads);
   const PoolScope scope(&pool);
-  Cnn model;
+  test::DigitsCnn model;
   model.initialize(/*seed=*/1);
   const nn::SoftmaxCrossEntropy loss_of;
   optim::Sgd sgd(model.parameters(),
@@ -77,7 +61,7 @@ TEST(Training, LossCurveHasTheSameBitsForAnyThreadCount) {
 
 Vec values_of(const Tensor& t) { return t.to_doubles(); }
 
-// Forward and backward of Cnn in f64; gradients in the order of Module::parameters().
+// Forward and backward of test::DigitsCnn in f64; gradients in the order of Module::parameters().
 double reference_gradients(const std::vector<Vec>& p, const Vec& images,
                            const std::vector<int64_t>& labels, std::vector<Vec>& grads) {
   using namespace reference;
@@ -111,7 +95,7 @@ double reference_gradients(const std::vector<Vec>& p, const Vec& images,
 }
 
 TEST(Training, GradientOfTheWholeModelAgreesWithF64) {
-  Cnn model;
+  test::DigitsCnn model;
   model.initialize(/*seed=*/5);
   const auto batch = render_digits("gradient check", 0, 8);
   Eager eager;

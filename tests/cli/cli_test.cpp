@@ -624,11 +624,17 @@ class Training : public Cli {
   Result train(const std::string& folder, std::vector<std::string> more) {
     const std::string labels = "dataset.label_file_list=[" + data_ + "/rec.txt]";
     const std::string images = "dataset.data_dir=" + data_;
-    std::vector<std::string> args{
-        "train", "-c", OCR_SOURCE_DIR "/configs/tiny/rec_rosetta.yml", "-o",
-        "Global.character_dict_path=" OCR_SOURCE_DIR "/datasets/sample/charset.txt",
-        "Global.save_model_dir=" + (dir_ / folder).string(), "Train." + labels, "Train." + images,
-        "Eval." + labels, "Eval." + images};
+    std::vector<std::string> args{"train",
+                                  "-c",
+                                  OCR_SOURCE_DIR "/configs/tiny/rec_rosetta.yml",
+                                  "-o",
+                                  "Global.character_dict_path=" OCR_SOURCE_DIR
+                                  "/datasets/sample/charset.txt",
+                                  "Global.save_model_dir=" + (dir_ / folder).string(),
+                                  "Train." + labels,
+                                  "Train." + images,
+                                  "Eval." + labels,
+                                  "Eval." + images};
     args.insert(args.end(), more.begin(), more.end());
     return ocr(args);
   }
@@ -646,14 +652,13 @@ TEST_F(Training, LearnsToReadTheSampleReceipt) {
 
 TEST_F(Training, GoesOnToTheSameBits) {
   const std::string two = "Global.epoch_num=2", one = "Global.epoch_num=1";
-  const std::string eval = "Global.eval_batch_step=[0,3]";  // every epoch
+  const std::string eval = "Global.eval_batch_step=[0,3]";         // every epoch
   ASSERT_EQ(train("whole", {"-o", two, eval, "--resume"}).rc, 0);  // nothing there yet: a start
   ASSERT_EQ(train("parts", {"-o", one, eval}).rc, 0);
   const Result r = train("parts", {"-o", two, eval, "--resume"});
   ASSERT_EQ(r.rc, 0) << r.err;
   EXPECT_NE(r.err.find("resumed from"), std::string::npos) << r.err;
-  EXPECT_TRUE(slurp(dir_ / "whole/latest.safetensors") ==
-              slurp(dir_ / "parts/latest.safetensors"));
+  EXPECT_TRUE(slurp(dir_ / "whole/latest.safetensors") == slurp(dir_ / "parts/latest.safetensors"));
 }
 
 TEST_F(Training, RefusesToLoseSamplesInSilence) {

@@ -8,21 +8,13 @@
 #include "libtrain/autograd/functional.h"
 #include "libtrain/dist/reducer.h"
 #include "libtrain/nn/layers.h"
+#include "tests/support/error_of.h"
 #include "tests/train/digits_run.h"
 
 namespace train::dist {
 namespace {
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
+using test::error_of;
 TEST(Communicator, SumsInTheOrderOfRanks) {
   for (const int ranks : {1, 2, 5}) {
     float expected = 0;

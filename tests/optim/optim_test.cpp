@@ -17,10 +17,12 @@
 #include "libtrain/optim/gradients.h"
 #include "libtrain/optim/schedule.h"
 #include "libtrain/optim/sgd.h"
+#include "tests/support/error_of.h"
 
 namespace train::optim {
 namespace {
 
+using test::error_of;
 // A model of parameters whose gradients the test sets.
 struct Bare : nn::Module {
   explicit Bare(const std::vector<std::pair<std::string, Shape>>& shapes) {
@@ -50,16 +52,6 @@ std::vector<float> random_floats(std::string_view name, int64_t n, float scale =
 
 std::vector<float> floats(const Tensor& t) {
   return {t.data<float>(), t.data<float>() + t.numel()};
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 std::map<std::string, std::vector<double>> paddle_results() {

@@ -10,20 +10,12 @@
 
 #include "libtrain/core/error.h"
 #include "libtrain/core/philox.h"
+#include "tests/support/error_of.h"
 
 namespace train {
 namespace {
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
+using test::error_of;
 struct State {
   int64_t count = std::numeric_limits<int64_t>::min();
   double tenth = .1, infinite = std::numeric_limits<double>::infinity();

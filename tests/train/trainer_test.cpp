@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "libtrain/train/events.h"
+#include "tests/support/error_of.h"
 #include "tests/train/digits_run.h"
 
 extern char** environ;
@@ -25,6 +26,7 @@ namespace {
 
 using test::DigitOptions;
 using test::DigitRun;
+using test::error_of;
 
 struct Folder {
   std::string path;
@@ -38,16 +40,6 @@ struct Folder {
 std::string content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {(std::istreambuf_iterator<char>(in)), {}};
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 bool any_line(const std::vector<std::string>& log, const std::string& part) {
