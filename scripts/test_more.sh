@@ -13,10 +13,10 @@ ensure_sets test more
 
 part_tsan() {
   local targets
-  mapfile -t targets < <(test_targets core graph pipeline)
+  mapfile -t targets < <(test_targets core graph pipeline loader dist)
   step "threads under ThreadSanitizer"
   build tsan -- "${targets[@]}"
-  run_ctest build/tsan --exclude-regex '_NOT_BUILT$|^check_|^fuzz_|^example_'
+  run_ctest build/tsan --label-exclude program --exclude-regex '_NOT_BUILT$|^check_|^fuzz_'
 }
 
 # Run-time dispatch: the same test programs on CPUs without AVX, and with AVX2 but without AVX-512.
@@ -39,7 +39,7 @@ part_avx512() {
   mapfile -t targets < <(test_targets emulation cpu ops graph autograd onnx)
   step "AVX-512 kernels, emulated"
   build emulated -- "${targets[@]}"
-  OCR_ISA=avx512 run_ctest build/emulated --exclude-regex '_NOT_BUILT$|^check_|^fuzz_|^example_|^inference_'
+  OCR_ISA=avx512 run_ctest build/emulated --label-exclude program --exclude-regex '_NOT_BUILT$|^check_|^fuzz_|^inference_'
 }
 
 # The corpus, and more mutations of it than the ordinary tests run, under AddressSanitizer.
