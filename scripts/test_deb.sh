@@ -10,7 +10,7 @@ skip77() { echo "$*"; exit 77; }
 
 [ "$(id -u)" -eq 0 ] || skip77 "making a clean root needs root"
 ensure_sets build deb more
-build release -- ocr
+build release -- ocr ocr_shared
 rm -f build/release/*.deb
 (cd build/release && cpack -G DEB >cpack.log 2>&1) || { cat build/release/cpack.log; die "cpack failed"; }
 deb=$(echo build/release/*.deb)
