@@ -14,6 +14,7 @@ void declare_train(Command& command);
 void declare_bench(Command& command);
 void declare_data(Command& command);
 void declare_eval(Command& command);
+void declare_export(Command& command);
 
 /// The build in a few words: "0.1.0 (avx2, release, GCC 12.2)".
 std::string version_text();

@@ -35,6 +35,7 @@ constexpr const char* kExamples =
   ocr infer report.pdf --pages 1-3      pages of a PDF
   ocr infer page.jpg --visualize seen   a picture of what was found
   ocr train -c rec.yml                  train as PaddleOCR's configuration says
+  ocr export -c rec.yml                 write what was trained as ONNX
   ocr bench --model det.onnx --layers   where the time goes
 )";
 
@@ -48,6 +49,7 @@ Program program() {
        {"bench", "measure a model or whole pages on this machine", declare_bench},
        {"train", "train a detector, a recogniser or a classifier", declare_train},
        {"data", "check, show, split, crop, convert training data", declare_data},
+       {"export", "a trained model as one ONNX file", declare_export},
        {"eval", "how well a model reads, finds or classifies labelled data", declare_eval}}};
 }
 

@@ -13,6 +13,7 @@ class Model final : public Block {
   Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck, std::unique_ptr<Head> head);
   /// images [N, 3, H, W]; see Outputs for what comes back in training and in evaluation.
   Outputs operator()(Tape& tape, const Variable& images) const;
+  std::optional<Size> image_size() const { return backbone_.image_size(); }
 
  private:
   Backbone& backbone_;

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ class Backbone : public Block {
  public:
   virtual std::vector<Variable> operator()(Tape& tape, const Variable& images) const = 0;
   const std::vector<int64_t>& channels() const { return channels_; }
+  /// The only size of image that it takes; nothing: any that its strides divide.
+  virtual std::optional<Size> image_size() const { return std::nullopt; }
 
  protected:
   std::vector<int64_t> channels_;  // of each feature

@@ -80,6 +80,8 @@ class SvtrNet final : public Backbone {
     if (!o.prenorm) norm_ = &add<LayerNorm>("norm", o.embed_dim[2], float(o.epsilon));
   }
 
+  std::optional<Size> image_size() const override { return image_; }
+
   std::vector<Variable> operator()(Tape& tape, const Variable& images) const override {
     const train::Shape& s = images.shape();
     if (s[2] != image_.h || s[3] != image_.w)

@@ -41,6 +41,8 @@ class Dictionary {
   /// Class of " ", -1 when the dictionary has none.
   int64_t space() const { return space_; }
   const std::vector<std::string>& entries() const { return entries_; }
+  /// Whether the last entry is a space that was appended.
+  bool appended_space() const { return appended_space_; }
   const std::string& name() const { return name_; }
 
   /// Throws train::FormatError when a model has another number of outputs than this dictionary has

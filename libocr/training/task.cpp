@@ -296,6 +296,8 @@ train::DbLossOptions db_loss_options(const config::NamedSection& loss,
   return o;
 }
 
+}  // namespace
+
 DbOptions db_options(const config::NamedSection& post, config::ReadContext& context) {
   DbOptions o;
   if (!post.present()) return o;
@@ -315,8 +317,6 @@ DbOptions db_options(const config::NamedSection& post, config::ReadContext& cont
   o.box_type = box == "poly" ? BoxType::kPoly : BoxType::kQuad;
   return o;
 }
-
-}  // namespace
 
 int64_t classes_of(const OcrDataset& data) {
   return data.encoder() ? data.encoder()->dictionary().classes() : 0;

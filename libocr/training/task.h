@@ -4,6 +4,7 @@
 
 #include "libocr/data/dataset.h"
 #include "libocr/models/model.h"
+#include "libocr/postprocess/db.h"
 #include "libtrain/train/trainer.h"
 
 namespace ocr {
@@ -23,6 +24,9 @@ struct TaskParts {
 /// Throws ConfigError with the place for another loss, or for transforms that do not give what the
 /// loss needs.
 std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
+
+/// DB's options of `PostProcess`; defaults where the section is absent.
+DbOptions db_options(const train::config::NamedSection& post, train::config::ReadContext& context);
 
 /// How many classes the recogniser of this configuration has, blank included; 0 when it is none.
 int64_t classes_of(const OcrDataset& data);

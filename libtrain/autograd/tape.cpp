@@ -68,6 +68,7 @@ std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
   std::vector<Variable> results;
   for (Array& a : eager_.run(op, arrays, outputs))
     results.push_back(Variable(std::move(a), record));
+  if (on_step_) on_step_({op, {inputs.begin(), inputs.end()}, results});
   if (!record) return results;
 
   Node node{op, gradient, {}, {}};

@@ -28,6 +28,8 @@ class Variable {
   bool defined() const { return slot_ != nullptr; }
   const Array& array() const { return array_; }
   const Tensor& value() const { return array_.tensor; }
+  /// The same for all copies of this variable, and for no other one while a copy is held.
+  const void* identity() const { return slot_.get(); }
   const Shape& shape() const { return array_.shape; }
   Layout layout() const { return array_.layout; }
   /// The value for a change in place: counts its storage's version up, so that packed copies are
@@ -61,6 +63,12 @@ class Variable {
   std::shared_ptr<Slot> slot_;
 };
 
+/// One op as it ran.
+struct Step {
+  std::shared_ptr<const Op> op;
+  std::vector<Variable> inputs, outputs;
+};
+
 /// Records the ops of one forward pass. backward() walks them in reverse order of recording, which
 /// fixes the order in which gradients are added, and empties the tape.
 class Tape {
@@ -76,6 +84,8 @@ class Tape {
   Eager& eager() { return eager_; }
   /// Mixed precision for the ops applied from now on; null ends it. Outlives the tape.
   void set_autocast(const amp::Autocast* autocast) { autocast_ = autocast; }
+  /// Called with every op applied from now on, once it has run.
+  void on_step(std::function<void(Step)> tell) { on_step_ = std::move(tell); }
   /// i64 [2], the seed and a stream that no other call on this tape got: an op's random numbers.
   Variable random_key();
   /// Runs the op; records it when an input requires a gradient. Throws ShapeError naming the op,
@@ -122,6 +132,7 @@ class Tape {
   uint64_t seed_ = 0, next_stream_ = 0;
   std::vector<Node> nodes_;
   const amp::Autocast* autocast_ = nullptr;
+  std::function<void(Step)> on_step_;
   struct Lowered {
     Variable weight, rounded;  // the weight, so that its slot's address stays its own
   };
