@@ -135,7 +135,7 @@ class Export {
     for (const train::nn::StateEntry& e : model_->state_dict())
       if (e.name == name) wanted = e.variable.shape();
     std::string remedy = ": it is of another architecture";
-    if (encoder_ && name.starts_with("head.") && saved.rank() > 0 &&
+    if (encoder_ && name.starts_with("head.") && saved.rank() > 0 && saved[0] != wanted[0] &&
         wanted[0] == encoder_->dictionary().classes())
       remedy = cat(": the dictionary ", encoder_->dictionary().name(), " with",
                    encoder_->dictionary().appended_space() ? "" : "out", " a space gives ",

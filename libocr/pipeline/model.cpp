@@ -26,6 +26,13 @@ Model load_model(const ModelFiles& files, const std::string& kind, Options& opti
   if (model.graph.inputs.size() != 1 || model.graph.outputs.empty())
     throw train::FormatError(train::cat(
         files.onnx, ": a model of this pipeline has one input, not ", model.graph.inputs.size()));
+  // What `ocr export` says of a model; others say nothing.
+  const std::string* made_for = model.find("kind");
+  const bool fits = !made_for || *made_for == kind || (kind == "doc" && *made_for == "cls");
+  if (!fits && (*made_for == "det" || *made_for == "rec" || *made_for == "cls"))
+    throw train::ConfigError(
+        "", 0, 0,
+        train::cat(files.onnx, " is a model for '", *made_for, "', not for '", kind, "'"));
   constexpr std::string_view prefix = "ocr.";
   for (const auto& [key, value] : model.info.metadata)
     if (key.starts_with(prefix))

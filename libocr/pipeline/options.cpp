@@ -376,6 +376,13 @@ void each(Self& s, Visit&& v) {
       8,
       4096},
     s.rec_min_width);
+  v(S{"rec_keep_ratio",
+      "Recognition",
+      "BOOL",
+      "false: every line is stretched or squashed to the width of rec_image_shape",
+      {},
+      {}},
+    s.rec_keep_ratio);
   v(S{"rec_batch_num",
       "Recognition",
       "N",

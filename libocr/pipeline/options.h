@@ -70,6 +70,7 @@ struct Options {
   // Recognition.
   Setting<std::vector<int>> rec_image_shape{std::vector<int>{3, 48, 320}};
   Setting<int> rec_min_width{160};
+  Setting<bool> rec_keep_ratio{true};
   Setting<int> rec_batch_num{6};
   Setting<bool> use_space_char{true};
   Setting<std::string> rec_right_to_left{std::string("auto")};

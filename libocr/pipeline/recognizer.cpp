@@ -51,6 +51,12 @@ RecognitionResizeOptions resize_options(const Options& o, const Model& model) {
   if (model.input_side(2) > 0 && o.rec_image_shape.source < Source::kConfig)
     r.height = static_cast<int>(model.input_side(2));
   r.min_width = o.rec_min_width;
+  const auto one_width = [&r](int width) { r.min_width = r.max_width = width; };
+  if (!o.rec_keep_ratio) {
+    one_width(o.rec_image_shape.value[2]);
+    r.stretch = true;
+  }
+  if (model.input_side(3) > 0) one_width(static_cast<int>(model.input_side(3)));
   return r;
 }
 

@@ -63,6 +63,7 @@ RecognitionSize recognition_size(int crop_width, int crop_height,
         train::cat("a text line of ", crop_width, " x ", crop_height, " pixels cannot be read"));
   }
   // The operations and their order are upstream's: int() of the last product decides.
+  if (o.stretch) return {o.max_width, o.max_width};
   const double ratio = crop_width * 1.0 / crop_height;
   const double widest = std::max(static_cast<double>(o.min_width) / o.height, ratio);
   double columns = std::max<double>(std::trunc(o.height * widest), o.min_width);

@@ -7,9 +7,10 @@ namespace ocr {
 
 struct RecognitionResizeOptions {
   int height = 48;
-  int min_width = 160;  // 320 in parity presets
-  int max_width = 0;    // wider lines are squashed to it; 0: never (PaddleX: 3200)
-  int multiple = 1;     // width of the tensor rounded up to it, e.g. 8 = one time step
+  int min_width = 160;   // 320 in parity presets
+  int max_width = 0;     // wider lines are squashed to it; 0: never (PaddleX: 3200)
+  bool stretch = false;  // every line fills max_width: its proportions are not kept
+  int multiple = 1;      // width of the tensor rounded up to it, e.g. 8 = one time step
 
   static RecognitionResizeOptions parity();   // 320: what upstream computes at batch 1
   static RecognitionResizeOptions paddlex();  // 320..3200

@@ -130,6 +130,9 @@ class Metadata {
         train.sampler.name == "MultiScaleSampler" || train.dataset.name == "MultiScaleDataSet";
     if (const auto line = line_shape(c_); line && !many_widths)
       all["ocr.rec_min_width"] = cat(size.width > 0 ? size.width : (*line)[1]);
+    const Node* resize = arguments_of(c_, {"RecResizeImg", "SVTRRecResizeImg"});
+    const Node* padding = resize ? resize->find("padding") : nullptr;
+    if (padding && padding->as_bool() == false) all["ocr.rec_keep_ratio"] = "false";
     if (!encoder) return;
     const Dictionary& d = encoder->dictionary();
     const size_t listed = d.entries().size() - (d.appended_space() ? 1 : 0);

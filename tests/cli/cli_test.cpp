@@ -672,4 +672,67 @@ TEST_F(Training, RefusesToLoseSamplesInSilence) {
   EXPECT_NE(slip.err.find("did you mean 'name'"), std::string::npos) << slip.err;
 }
 
+// From a training to the text of a line, and what stands in the way.
+TEST_F(Training, ExportedModelReadsTheLines) {
+  ASSERT_EQ(train("run", {}).rc, 0);
+  const std::string config = (dir_ / "run/config.yml").string(), folder = (dir_ / "rec").string();
+  const auto exported = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"export", "-c", config};
+    args.insert(args.end(), more.begin(), more.end());
+    return ocr(args);
+  };
+  const Result r = exported({"-o", "Global.save_inference_dir=" + folder});
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.err.find("checked: 23 samples"), std::string::npos) << r.err;
+  const std::string bytes = slurp(dir_ / "rec/inference.onnx");
+  ASSERT_EQ(exported({"-o", "Global.save_inference_dir=" + folder}).rc, 0);
+  EXPECT_TRUE(bytes == slurp(dir_ / "rec/inference.onnx")) << "other bytes the second time";
+
+  // Lines no wider than those of the training.
+  std::map<std::string, std::string> labels;
+  std::ifstream in(data_ + "/rec.txt");
+  for (std::string line; std::getline(in, line);)
+    labels[fs::path(line.substr(0, line.find('\t'))).filename()] = line.substr(line.find('\t') + 1);
+  int read = 0;
+  for (const auto& [name, text] : labels) {
+    const std::string png = slurp(data_ + "/crops/" + name);
+    const auto side = [&png](size_t at) {
+      return static_cast<uint8_t>(png[at]) * 256 + static_cast<uint8_t>(png[at + 1]);
+    };
+    if (side(18) * 32 > side(22) * 310 || read == 6) continue;
+    const Result line =
+        ocr({"infer", "--task", "rec", "--rec_model_dir", folder, data_ + "/crops/" + name});
+    EXPECT_EQ(line.rc, 0) << line.err;
+    EXPECT_NE(line.out.find('\t' + text + '\t'), std::string::npos) << line.out << text;
+    ++read;
+  }
+  EXPECT_EQ(read, 6);
+  const Result eval = ocr({"eval", "-c", config, "--model", folder, "--mode", "paddle", "--json",
+                           (dir_ / "e.json").string()});
+  ASSERT_EQ(eval.rc, 0) << eval.err;  // as the training measured: every line right
+  EXPECT_EQ(json::parse(slurp(dir_ / "e.json"))["as PaddleOCR evaluates"]["strict"]["acc"], 1.0);
+
+  const auto refused = [&](std::vector<std::string> more, const char* why) {
+    more.insert(more.begin(), {"-o", "Global.save_inference_dir=" + (dir_ / "no").string()});
+    const Result no = exported(more);
+    EXPECT_NE(no.rc, 0);
+    EXPECT_NE(no.err.find(why), std::string::npos) << no.err;
+    EXPECT_FALSE(fs::exists(dir_ / "no/inference.onnx"));
+  };
+  refused({"Global.pretrained_model=nowhere/best"}, "there is no checkpoint nowhere/best");
+  refused({"Global.use_space_char=false"}, "gives 90 classes, the checkpoint has 91");
+  refused({"Architecture.Backbone.scale=0.5"}, "is of another architecture");
+  refused({"Architecture.Neck.encoder_type=rnn"}, "another architecture");
+  std::ofstream(dir_ / "file") << "x";
+  refused({"Global.save_inference_dir=" + (dir_ / "file").string()}, "cannot be made");
+  EXPECT_EQ(exported({}).rc, 2);  // where to?
+  const Result kind = ocr({"infer", "--task", "det", "--det_model_dir", folder, data_ + "/crops"});
+  EXPECT_NE(kind.err.find("is a model for 'rec', not for 'det'"), std::string::npos) << kind.err;
+  // Data that are not there any more: said, and checked on random numbers.
+  fs::remove(data_ + "/rec.txt");
+  const Result random = exported({"-o", "Global.save_inference_dir=" + folder});
+  EXPECT_EQ(random.rc, 0) << random.err;
+  EXPECT_NE(random.err.find("random numbers only"), std::string::npos) << random.err;
+}
+
 }  // namespace
