@@ -8,7 +8,6 @@
 #include "libocr/onnx/export_map.h"
 #include "libocr/onnx/node_builder.h"
 #include "libtrain/core/error.h"
-#include "libtrain/core/version.h"
 
 namespace ocr {
 namespace {
@@ -79,7 +78,7 @@ std::string export_onnx(const Graph& graph, const ExportInfo& info) {
   onnx::ModelProto model;
   model.set_ir_version(kExportIrVersion);
   model.set_producer_name("ocr");
-  model.set_producer_version(train::kVersion);
+  model.set_producer_version(info.producer_version);
   auto& opset = *model.add_opset_import();
   opset.set_domain("");
   opset.set_version(kExportOpset);

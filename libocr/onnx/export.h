@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/core/version.h"
 #include "libtrain/graph/graph.h"
 
 namespace ocr {
@@ -12,6 +13,7 @@ namespace ocr {
 /// is free; missing or empty ones get a name of their own.
 struct ExportInfo {
   std::string graph_name = "net", output = "y";
+  std::string producer_version = train::kVersion;
   std::vector<std::string> input_dims, output_dims;
   std::map<std::string, std::string> metadata;
 };

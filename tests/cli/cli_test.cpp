@@ -735,4 +735,31 @@ TEST_F(Training, ExportedModelReadsTheLines) {
   EXPECT_NE(random.err.find("random numbers only"), std::string::npos) << random.err;
 }
 
+// A page through the file of a detector after a few updates, with the thresholds of its
+// configuration. (What a longer training finds, its file finds: docs/export.md.)
+TEST_F(Training, ExportedDetectorBringsItsSettings) {
+  const std::string folder = (dir_ / "det").string(), run = (dir_ / "run").string();
+  const std::string images = "dataset.data_dir=" OCR_SOURCE_DIR "/datasets/sample";
+  const std::string labels = "dataset.label_file_list=[" OCR_SOURCE_DIR "/datasets/sample/det.txt]";
+  const Result trained =
+      ocr({"train", "-c", OCR_SOURCE_DIR "/configs/tiny/det_db.yml", "-o",
+           "Global.save_model_dir=" + run, "Global.epoch_num=12", "Global.eval_batch_step=[0,1000]",
+           "PostProcess.box_thresh=0.2", "Optimizer.lr.warmup_epoch=0", "Train." + images,
+           "Train." + labels, "Eval." + images, "Eval." + labels});
+  ASSERT_EQ(trained.rc, 0) << trained.err;
+  const std::string config = run + "/config.yml";
+  const Result r = ocr({"export", "-c", config, "-o", "Global.pretrained_model=" + run + "/latest",
+                        "Global.save_inference_dir=" + folder});
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.err.find("checked: 1 samples"), std::string::npos) << r.err;
+  const Result page = ocr({"infer", "--task", "det", "--det_model_dir", folder,
+                           OCR_SOURCE_DIR "/datasets/sample/receipt.jpg", "-f", "json"});
+  ASSERT_EQ(page.rc, 0) << page.err;
+  const json j = json::parse(page.out);
+  EXPECT_EQ(j["settings"]["det_db_box_thresh"]["value"], 0.2);
+  EXPECT_EQ(j["settings"]["det_db_box_thresh"]["from"], "metadata");
+  const Result eval = ocr({"eval", "-c", config, "--model", folder, "--mode", "paddle"});
+  EXPECT_EQ(eval.rc, 0) << eval.err;
+}
+
 }  // namespace

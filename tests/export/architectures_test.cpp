@@ -2,12 +2,15 @@
 // net at several batches and sizes.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <cstdlib>
 
 #include "libocr/onnx/import.h"
 #include "libocr/training/export.h"
 #include "libtrain/core/philox.h"
 #include "libtrain/graph/net.h"
+#include "libtrain/train/archive.h"
+#include "tests/support/npy.h"
 
 namespace ocr {
 namespace {
@@ -29,7 +32,7 @@ struct Case {
   const char* name;
   const char* architecture;
   InputSize size;        // fixed sides
-  int convolutions = 0;  // left in the file where branches merge; 0: not looked at
+  int convolutions = 0;  // stem, blocks, gates, neck, head once merged; 0: not counted
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
@@ -105,6 +108,11 @@ TEST_P(Architectures, FileGivesWhatTheTrainedNetGives) {
     EXPECT_EQ(convolutions, c.convolutions);
   }
 
+  // For scripts/export_check.py, which shows them to other runtimes.
+  const char* keep = std::getenv("OCR_KEEP_EXPORTS");
+  const std::string kept = keep ? std::string(keep) + "/" + c.name : "";
+  if (keep) train::write_file_atomically(kept + ".onnx", bytes);
+
   ModelInfo info;
   const auto net = train::Net::compile(before_last(import_onnx(bytes, c.name, {}, &info)));
   EXPECT_EQ(info.opset, kExportOpset);
@@ -115,6 +123,10 @@ TEST_P(Architectures, FileGivesWhatTheTrainedNetGives) {
     const int64_t w = c.size.width > 0 ? c.size.width : 192 - 32 * k;
     const Tensor images = noise({1 + k, 3, h, w}, static_cast<uint64_t>(k), -1, 1);
     const Logits wanted = logits_of(*model, images);
+    if (keep) {
+      train::test::write_npy(train::cat(kept, ".", k, ".images.npy"), images);
+      train::test::write_npy(train::cat(kept, ".", k, ".logits.npy"), wanted.of_net);
+    }
     ASSERT_GT(wanted.range, 1e-2) << "the net says the same of everything";
     const train::Feed feed{images};
     std::vector<Tensor> got;
@@ -145,11 +157,11 @@ const Case kCases[] = {
     {"PPLCNetV3RseFpn",
      "{model_type: det, algorithm: DB, Backbone: {name: PPLCNetV3, scale: 0.35, det: true},"
      " Neck: {name: RSEFPN, out_channels: 32, shortcut: true}, Head: {name: DBHead, k: 50}}",
-     kFree},
+     kFree, 1 + 14 * 2 + 2 * 2 + 4 + 8 * 3 + 1},
     {"PPLCNetV4RepLkFpn",
      "{model_type: det, algorithm: DB, Backbone: {name: PPLCNetV4, model_size: tiny, det: true},"
      " Neck: {name: RepLKFPN, out_channels: 32, shortcut: true}, Head: {name: DBHead, k: 50}}",
-     kFree},
+     kFree, 5 + 13 * 3 + 5 * 2 + 4 * 7 + 1},
     {"MobileNetV3Crnn",
      "{model_type: rec, algorithm: CRNN, Backbone: {name: MobileNetV3, scale: 0.35,"
      " model_name: small, small_stride: [1, 2, 2, 2]}, " RNN "}",
@@ -164,7 +176,7 @@ const Case kCases[] = {
      "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {"
      "name: MultiHead, head_list: [{CTCHead: {Neck: {name: svtr, dims: 16, depth: 2, hidden_dims: "
      "16, kernel_size: [1, 3], use_guide: True}, Head: {fc_decay: 0.00001}}}]}}",
-     kLine48},
+     kLine48, 1 + 14 * 2 + 2 * 2 + 5},
     {"MobileNetV1Enhance",
      "{model_type: rec, algorithm: SVTR, Backbone: {name: MobileNetV1Enhance, scale: 0.5, "
      "last_conv_stride: [1, 2], last_pool_type: avg}, Neck: {name: SequenceEncoder, encoder_type: "
@@ -174,7 +186,7 @@ const Case kCases[] = {
      "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV4, model_size: tiny}, "
      "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: reshape}, Head: {mid_channels: "
      "16}}}]}}",
-     kLine48},
+     kLine48, 2 + 9 * 3 + 3 * 2},
     {"V6SmallRec",
      "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV4, model_size: small}, "
      "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: lightsvtr, dims: 16, depth: 1, "
