@@ -20,7 +20,13 @@ using train::ValueId;
 std::vector<std::string> value_names(const Graph& graph, const std::string& output) {
   std::vector<std::string> names(graph.values.size());
   std::unordered_set<std::string> used{output};
+  std::vector<char> live(names.size(), 0);
+  for (const train::GraphInput& in : graph.inputs) live[static_cast<size_t>(in.value)] = 1;
+  for (const train::Node& n : graph.nodes)
+    for (const ValueId o : n.outputs)
+      if (o != train::kNoValue) live[static_cast<size_t>(o)] = 1;
   for (size_t v = 0; v < names.size(); ++v) {
+    if (!live[v] && !graph.values[v].constant) continue;
     std::string name = graph.values[v].name.empty() ? cat("value", v) : graph.values[v].name;
     while (!used.insert(name).second) name += '_';
     names[v] = name;

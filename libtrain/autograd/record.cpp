@@ -150,7 +150,10 @@ class Builder {
       if (const auto found = v.defined() ? names_.find(v.identity()) : names_.end();
           found != names_.end() && name.empty())
         name = found->second.substr(0, found->second.rfind('.'));
-    if (name.empty() || !used_.insert(name).second) name = cat(step(0).op->type(), '_', step_);
+    if (name.empty())
+      name = cat(step(0).op->type(), '_', step_);
+    else if (used_.contains(name))  // a module of several ops
+      name += cat('.', step(0).op->type(), '_', step_);
     used_.insert(name);
     return name;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_set>
 
 #include "libtrain/graph/merge_branches.h"
 #include "libtrain/graph/rewriter.h"
@@ -20,6 +21,7 @@ struct Form {
   int64_t groups = 1, in = 0, out = 0;
   std::vector<double> weight = {}, bias = {};  // [out, in / groups, kh, kw], [out]
   int nodes = 0, convs = 0;                    // of the graph that this stands for
+  std::string name = {}, first = {};           // the module they make up; the first convolution
 
   int64_t width() const { return in / groups; }
   int64_t taps() const { return kernel[0] * kernel[1]; }
@@ -38,6 +40,21 @@ struct Form {
     return {pads[0] + pads[2] - kernel[0], pads[1] + pads[3] - kernel[1]};
   }
 };
+
+// The module that both are parts of: "blocks.0" for "blocks.0.conv" and "blocks.0.bn.lab".
+std::string module_of(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return a + b;
+  size_t at = 0;
+  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
+  const auto ends = [&](const std::string& s) { return at == s.size() || s[at] == '.'; };
+  while (at > 0 && !(ends(a) && ends(b))) --at;
+  return a.substr(0, at);
+}
+
+void join_names(Form& f, const std::string& name, const std::string& first) {
+  f.name = module_of(f.name, name);
+  if (f.first.empty()) f.first = first;
+}
 
 Form identity(ValueId source, int64_t channels) {
   Form f{.source = source, .groups = channels, .in = channels, .out = channels};
@@ -87,6 +104,7 @@ std::optional<Form> sum(const Form& a, const Form& b) {
   for (size_t i = 0; i < s.weight.size(); ++i) s.weight[i] += other.weight[i];
   for (size_t i = 0; i < s.bias.size(); ++i) s.bias[i] += other.bias[i];
   s.nodes = a.nodes + b.nodes, s.convs = a.convs + b.convs;
+  join_names(s, b.name, b.first);
   return s;
 }
 
@@ -120,7 +138,9 @@ std::optional<Form> after(Form f, const Form& before) {
 class Merger {
  public:
   explicit Merger(Graph& graph)
-      : rewriter_(graph), forms_(graph.values.size()), shapes_(probe_shapes(graph)) {}
+      : rewriter_(graph), forms_(graph.values.size()), shapes_(probe_shapes(graph)) {
+    for (const Node& n : graph.nodes) used_.insert(n.name);
+  }
 
   /// Whether anything changed.
   bool run() {
@@ -194,6 +214,7 @@ class Merger {
             f.weight[f.at(o, i, y, x)] = weights[from++];
     f.bias = b ? b->to_doubles() : std::vector<double>(static_cast<size_t>(f.out), 0);
     f.nodes = f.convs = 1;
+    f.name = f.first = n.name;
     const auto before = operand(n.inputs[0]);
     if (!before || before->nodes == 0 || !before->diagonal()) return f;
     const auto joined = after(f, *before);
@@ -208,8 +229,8 @@ class Merger {
     if (!f || f->out != static_cast<int64_t>(factor.size())) return std::nullopt;
     scale(*f, factor, shift);
     ++f->nodes;
+    if (n.name.find('.') != n.name.npos) join_names(*f, n.name, "");
     taken(x, *f);
-    (void)n;
     return f;
   }
 
@@ -272,14 +293,15 @@ class Merger {
       std::ranges::transform(from, t.data<float>(), [](double x) { return static_cast<float>(x); });
       return t;
     };
-    const ValueId weight =
-        rewriter_.add_constant(n->name + ".merged.weight",
-                               rounded(f.weight, {f.out, f.width(), f.kernel[0], f.kernel[1]}));
-    const ValueId bias = rewriter_.add_constant(n->name + ".merged.bias", rounded(f.bias, {f.out}));
+    n->name = !f.name.empty() && used_.insert(f.name).second ? f.name : f.first;
+    const ValueId weight = rewriter_.add_constant(
+        n->name + ".weight", rounded(f.weight, {f.out, f.width(), f.kernel[0], f.kernel[1]}));
+    const ValueId bias = rewriter_.add_constant(n->name + ".bias", rounded(f.bias, {f.out}));
     rewriter_.become(*n, std::make_shared<ConvOp>(w, f.groups), {f.source, weight, bias});
   }
 
   Rewriter rewriter_;
+  std::unordered_set<std::string> used_;    // names of nodes
   std::vector<std::optional<Form>> forms_;  // of values that no larger form took in
   std::vector<std::optional<Shape>> shapes_;
 };
@@ -315,9 +337,10 @@ void fold_transposed(Graph& graph) {
       for (int64_t k = 0; k < taps; ++k)
         weight.data<float>()[a * taps + k] = static_cast<float>(at(w, a * taps + k) * factor(o));
     }
-    const ValueId new_weight = r.add_constant(n.name + ".merged.weight", weight);
-    const ValueId new_bias = r.add_constant(n.name + ".merged.bias", bias);
+    const ValueId new_weight = r.add_constant(conv->name + ".weight", weight);
+    const ValueId new_bias = r.add_constant(conv->name + ".bias", bias);
     const std::shared_ptr<const Op> shared = conv->op;
+    n.name = conv->name;
     const ValueId x = conv->inputs[0];
     r.become(n, shared, {x, new_weight, new_bias});
   }
