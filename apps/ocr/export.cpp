@@ -101,12 +101,27 @@ class Export {
     db_ = ocr::db_options(config_.post_process, context);
   }
 
+  // What -o names; else the best of the training, even where the configuration names the weights
+  // that it began with; else those.
+  std::string chosen_checkpoint() const {
+    const train::config::GlobalConfig& g = config_.global;
+    const std::string named = !g.pretrained_model.empty() ? g.pretrained_model : g.checkpoints;
+    const std::string best = g.save_model_dir + "/best_accuracy";
+    for (const Override& o : r_.config.overrides)
+      if (!named.empty() && (o.key == "Global.pretrained_model" || o.key == "Global.checkpoints"))
+        return named;
+    if (named.empty() || exists(train::checkpoint_file(best))) {
+      if (!named.empty())
+        log_warning(cat("the configuration names ", named, ", which its training began with; ",
+                        "exported is ", best, " (-o Global.pretrained_model=FILE chooses)"));
+      return best;
+    }
+    return named;
+  }
+
   // Every weight of the net must be in the checkpoint.
   void load() {
-    const train::config::GlobalConfig& g = config_.global;
-    checkpoint_ = !g.pretrained_model.empty() ? g.pretrained_model
-                  : !g.checkpoints.empty()    ? g.checkpoints
-                                              : g.save_model_dir + "/best_accuracy";
+    checkpoint_ = chosen_checkpoint();
     if (!exists(checkpoint_) && !exists(train::checkpoint_file(checkpoint_)))
       throw train::DeviceError(
           cat("there is no checkpoint ", train::checkpoint_file(checkpoint_),

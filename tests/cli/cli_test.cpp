@@ -728,6 +728,14 @@ TEST_F(Training, ExportedModelReadsTheLines) {
   EXPECT_EQ(exported({}).rc, 2);  // where to?
   const Result kind = ocr({"infer", "--task", "det", "--det_model_dir", folder, data_ + "/crops"});
   EXPECT_NE(kind.err.find("is a model for 'rec', not for 'det'"), std::string::npos) << kind.err;
+  // Weights that a training began with are not those that it ended with.
+  const std::string began = slurp(config);
+  std::ofstream(dir_ / "run/began.yml") << "Global:\n  pretrained_model: nowhere/start\n"
+                                        << began.substr(began.find('\n') + 1);
+  const Result best = ocr({"export", "-c", (dir_ / "run/began.yml").string(), "-o",
+                           "Global.save_inference_dir=" + folder});
+  EXPECT_EQ(best.rc, 0) << best.err;
+  EXPECT_NE(best.err.find("exported is"), std::string::npos) << best.err;
   // Data that are not there any more: said, and checked on random numbers.
   fs::remove(data_ + "/rec.txt");
   const Result random = exported({"-o", "Global.save_inference_dir=" + folder});
