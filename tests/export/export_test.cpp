@@ -2,16 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
 #include "libocr/onnx/export.h"
 #include "libocr/onnx/import.h"
+#include "libocr/pipeline/pipeline.h"
 #include "libocr/training/export.h"
 #include "libocr/training/replay.h"
-#include "libtrain/core/sha256.h"
 #include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
+#include "libtrain/train/archive.h"
 #include "tests/support/error_of.h"
 
 namespace ocr {
@@ -201,6 +203,53 @@ TEST(Replay, SeesAnotherNet) {
   EXPECT_THAT(r.str(), HasSubstr("32 inputs of random numbers"));
   EXPECT_THAT(train::test::error_of([&] { replay(*other, bytes, "rec", nullptr, nullptr, {}); }),
               HasSubstr("differs from the trained net by"));
+}
+
+// SVTRNet takes one width: lines of every length are brought to it by the pipeline.
+TEST(Pipeline, ReadsWithANetOfOneWidth) {
+  const auto config = config_of(R"(
+Architecture:
+  model_type: rec
+  algorithm: SVTR
+  Backbone: {name: SVTRNet, img_size: [32, 64], embed_dim: [16, 32, 48], depth: [1, 1, 1], num_heads: [2, 4, 6],
+    mixer: [Local, Local, Global], out_channels: 32, out_char_num: 16, last_stage: true, prenorm: false}
+  Neck: {name: SequenceEncoder, encoder_type: reshape}
+  Head: {name: CTCHead}
+Eval:
+  dataset:
+    transforms:
+    - DecodeImage: {img_mode: BGR}
+    - SVTRRecResizeImg: {image_shape: [3, 32, 64], padding: false}
+)");
+  const TextEncoder encoder(Dictionary::from_list({"a", "b", "c"}, SpaceClass::kAppend, "d.txt"),
+                            25, false);
+  train::config::ReadContext context;
+  const auto model =
+      models::build_model(config.architecture, encoder.dictionary().classes(), context);
+  model->initialize(5);
+  const InputSize size = input_size(config, *model);
+  EXPECT_EQ(size.height, 32);
+  EXPECT_EQ(size.width, 64);
+  std::vector<std::string> warnings;
+  const std::string path = testing::TempDir() + "svtr_one_width.onnx";
+  train::write_file_atomically(
+      path, export_onnx(inference_graph(*model, size),
+                        export_info("rec", model_metadata(config, &encoder, size, warnings))));
+  EXPECT_THAT(warnings, testing::IsEmpty());
+  Options options;
+  for (const auto& [name, value] : Metadata{{"task", "rec"},
+                                            {"rec_model_dir", path},
+                                            {"use_angle_cls", "false"},
+                                            {"drop_score", "0"}})
+    set_option(options, name, value, Source::kFlag);
+  const auto pipeline = Pipeline::open(options);
+  EXPECT_FALSE(pipeline->options().rec_keep_ratio.value);
+  EXPECT_EQ(pipeline->options().rec_min_width.value, 64);
+  for (const int width : {20, 64, 900, 9000}) {
+    const Image line(width, 32, Bgr{10, 200, 90});
+    EXPECT_NO_THROW(pipeline->run(line.view())) << width;
+  }
+  std::remove(path.c_str());
 }
 
 }  // namespace

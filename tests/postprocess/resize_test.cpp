@@ -201,5 +201,18 @@ TEST(ClassifierInput, CentreOfALongPage) {
   for (float v : out) ASSERT_GT(v, 2.0f);
 }
 
+TEST(RecognitionSize, OneWidthForAllLines) {
+  RecognitionResizeOptions o;
+  o.height = 32;
+  o.min_width = o.max_width = 100;
+  for (const int width : {10, 100, 1000}) {  // padded, or squashed
+    const RecognitionSize size = recognition_size(width, 32, o);
+    EXPECT_EQ(size.width, 100);
+    EXPECT_EQ(size.text_width, std::min(width, 100));
+  }
+  o.stretch = true;
+  for (const int width : {10, 100, 1000}) EXPECT_EQ(recognition_size(width, 32, o).text_width, 100);
+}
+
 }  // namespace
 }  // namespace ocr
