@@ -2,8 +2,10 @@
 #include <cmath>
 #include <cstring>
 #include <opencv2/imgproc.hpp>
+#include <utility>
 
 #include "libocr/pipeline/stages.h"
+#include "libocr/postprocess/detection_scale.h"
 #include "libocr/postprocess/tiles.h"
 #include "libtrain/core/error.h"
 
@@ -17,8 +19,9 @@ constexpr int kMostEnlarged = 8;     // the default rule's: a line 11 pixels hig
 constexpr int kShrink = 4;  // of the copies in which lines too tall for a tile are looked for
 constexpr int kLeastTall =
     12;  // pixels of the net's input: lower lines of a copy are not looked at
-constexpr double kLeastInk = 0.06;  // of such a line's box
-constexpr int kProbe = 640;         // side of the plan that tells memory per pixel
+constexpr double kLeastInk = 0.06;   // of such a line's box
+constexpr int kProbe = 640;          // side of the plan that tells memory per pixel
+constexpr int kLeastLook = 1 << 19;  // pixels of an input from which on a look can save something
 
 std::array<double, 3> triple(const std::vector<double>& v) { return {v[0], v[1], v[2]}; }
 
@@ -116,6 +119,7 @@ Detector::Detector(Model model, const Options& options, int64_t memory)
       db_(db_options(options)),
       resize_(resize_options(options)),
       normalizer_(triple(options.det_mean), triple(options.det_std)),
+      scale_(options.det_scale),
       tile_mode_(options.det_tile),
       tile_size_((options.det_tile_size + 31) / 32 * 32),
       explicit_limit_(
@@ -165,7 +169,17 @@ Detections Detector::detect(const cv::Mat& page, Scratch& scratch) const {
   const Search search = plan(page.rows, page.cols);
   if (search.tiled) return tiles(page, search.scale, scratch);
   Detections out;
-  out.boxes = whole(page, search.size, scratch, out.cut_candidates);
+  DetectionSize size = search.size;
+  if (scale_ == "auto" && !explicit_limit_ && int64_t{size.height} * size.width >= kLeastLook) {
+    StageDump* dump = std::exchange(scratch.dump, nullptr);
+    out.boxes = whole(page, scaled_size(size, kLookScale), scratch, out.cut_candidates);
+    scratch.dump = dump;
+    const double scale = sufficient_scale(out.boxes, size);
+    if (scale <= kLookScale && !dump) return out;
+    size = scaled_size(size, scale);
+    out = {};
+  }
+  out.boxes = whole(page, size, scratch, out.cut_candidates);
   return out;
 }
 

@@ -351,6 +351,13 @@ void each(Self& s, Visit&& v) {
       {"none", "rapidocr"},
       {}},
     s.det_rescale);
+  v(S{"det_scale",
+      "Detection",
+      "HOW",
+      "auto: a page with large letters is searched smaller, unless a det_limit_* is given; full",
+      {"auto", "full"},
+      {}},
+    s.det_scale);
   v(S{"det_tile",
       "Detection",
       "WHEN",

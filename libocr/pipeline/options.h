@@ -65,6 +65,7 @@ struct Options {
   Setting<std::vector<double>> det_mean{std::vector<double>{0.485, 0.456, 0.406}};
   Setting<std::vector<double>> det_std{std::vector<double>{0.229, 0.224, 0.225}};
   Setting<std::string> det_rescale{std::string("none")};
+  Setting<std::string> det_scale{std::string("auto")};
   Setting<std::string> det_tile{std::string("auto")};
   Setting<int> det_tile_size{1536};
   // Recognition.

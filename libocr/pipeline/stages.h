@@ -72,7 +72,7 @@ class Detector {
   DbOptions db_;
   DetectionResizeOptions resize_;
   Normalizer normalizer_;
-  std::string tile_mode_;
+  std::string scale_, tile_mode_;
   int tile_size_;
   bool explicit_limit_;
   int64_t memory_, bytes_per_pixel_ = 0;

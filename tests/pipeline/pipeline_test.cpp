@@ -187,6 +187,35 @@ TEST(Pipeline, FollowsTheWaysToSayTheDetectorsSize) {
   EXPECT_THROW(Pipeline::open(o), train::ConfigError);
 }
 
+// Copies of a page, enlarged: letters that a smaller input shows as well.
+Image enlarged(const Image& from, int factor) {
+  Image out(from.width * factor, from.height * factor, Bgr{255, 255, 255});
+  for (int y = 0; y < out.height; ++y)
+    for (int x = 0; x < out.width; ++x)
+      std::copy_n(from.row(y / factor) + 3 * (x / factor), 3, out.row(y) + 3 * x);
+  return out;
+}
+
+TEST(Pipeline, PagesWithTallLettersAreSearchedSmaller) {
+  const Image small = page({"RGBKRG", "KKBBGG", "GBR", "BBG", "KRK"});
+  const Image image = enlarged(small, 4);
+  Options o = settings();
+  const auto plain = detector_input(o, image);
+  EXPECT_LT(plain.first, image.height / 2);
+  EXPECT_EQ(text_of(Pipeline::open(o)->run(image.view())),
+            text_of(Pipeline::open(o)->run(small.view())));
+  set_option(o, "det_scale", "full", Source::kFlag);
+  const auto full = detector_input(o, image);
+  EXPECT_GE(full.first, image.height - 16);
+  // Who says a size gets it.
+  for (const auto& [name, value] :
+       {std::pair("det_limit_side_len", "96"), {"det_limit_type", "min"}, {"preset", "ppocr3"}}) {
+    Options said = settings();
+    set_option(said, name, value, Source::kFlag);
+    EXPECT_EQ(detector_input(said, image), full) << name;
+  }
+}
+
 TEST(Pipeline, AnImageShapeForTheRecogniserGivesItsLeastWidth) {
   Options o = settings();
   set_option(o, "rec_image_shape", "3,48,320", Source::kInferenceYml);
