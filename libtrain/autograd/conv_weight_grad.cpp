@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libtrain/autograd/kernels.h"
+#include "libtrain/autograd/row_product.h"
 #include "libtrain/autograd/weight_gemm.h"
 #include "libtrain/ops/common.h"
 
@@ -35,6 +36,11 @@ struct Problem {
   int64_t plane() const { return plane_h() * plane_w(); }
   // No tap reaches beyond its own output pixel (1x1): dy serves as it is.
   bool unpadded() const { return plane_h() == oh && plane_w() == ow; }
+  // x and dy have the same pixels: a product over them, with nothing to shift or pad.
+  bool is_pointwise() const {
+    return groups == 1 && kernel == std::array{1, 1} && stride == std::array{1, 1} && h == oh &&
+           w == ow;
+  }
   // Phases of both axes that some tap uses, as (row phase, column phase).
   std::vector<std::array<int, 2>> phases() const {
     std::vector<std::array<int, 2>> used;
@@ -238,6 +244,14 @@ std::unique_ptr<Plan> ConvWeightGradOp::plan(Infos inputs, Infos, PackCache&) co
     return make_plan([p](Views in, Views out, void*) {
       depthwise_weight_grad(p, in[0].as<float>(), in[1].as<float>(), out[0].as<float>());
     });
+  if (p.is_pointwise()) {
+    const RowProduct product{p.n * p.h * p.w, p.cout, p.cin};
+    return make_plan(
+        [product](Views in, Views out, void* workspace) {
+          product.run(in[1].as<float>(), in[0].as<float>(), out[0].as<float>(), false, workspace);
+        },
+        product.workspace_bytes());
+  }
   return make_plan(
       [p](Views in, Views out, void* workspace) {
         dense_weight_grad(p, in[0].as<float>(), in[1].as<float>(), out[0].as<float>(),

@@ -1,8 +1,8 @@
 // Gradient of MatMul: x [..., K] times w [K, N] (or [N, K] with trans_b) plus bias, or batches of
 // products of two activations.
 #include "libtrain/autograd/gradient.h"
+#include "libtrain/autograd/row_product.h"
 #include "libtrain/autograd/sums.h"
-#include "libtrain/autograd/weight_gemm.h"
 #include "libtrain/ops/common.h"
 #include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
@@ -27,15 +27,13 @@ class MatMulWeightGradOp final : public Op {
     const int a = trans_b_ ? 1 : 0;  // the input whose columns become the rows of dw
     const int64_t rows = outputs[0].shape[0], cols = outputs[0].shape[1];
     const int64_t samples = inputs[a].shape.count(0, inputs[a].shape.rank() - 1);
+    const RowProduct product{samples, rows, cols};
     return make_plan(
-        [a, rows, cols, samples](Views in, Views out, void* workspace) {
-          auto* transposed = static_cast<float*>(workspace);  // [rows, samples]
-          transpose_rows(in[a].as<float>(), rows, samples, rows, transposed, samples);
-          const RowGroup group{transposed, samples, rows};
-          weight_gemm({&group, 1}, in[1 - a].as<float>(), cols, samples, cols, out[0].as<float>(),
-                      false);
+        [a, product](Views in, Views out, void* workspace) {
+          product.run(in[a].as<float>(), in[1 - a].as<float>(), out[0].as<float>(), false,
+                      workspace);
         },
-        static_cast<size_t>(rows * samples) * sizeof(float));
+        product.workspace_bytes());
   }
 
  private:

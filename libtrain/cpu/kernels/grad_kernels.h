@@ -26,6 +26,10 @@ struct DepthwiseRowArgs {
   int64_t lanes;
 };
 
+/// A tile of a product over rows, a^T b: up to kProductRows columns of a, each padded to
+/// kProductLane floats in packed form, by up to product_cols() columns of b.
+constexpr int kProductRows = 6, kProductLane = 8;
+
 /// Everything one instruction set offers to the backward pass.
 struct GradTable {
   /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
@@ -63,6 +67,15 @@ struct GradTable {
   void (*dot_rows)(const float* a, const float* b, int64_t rows, int64_t cols, float* y);
   /// out[r] = sum over c of a[r, c] b[r, c].
   void (*dot_cols)(const float* a, const float* b, int64_t rows, int64_t cols, float* out);
+  /// Columns of b in a tile.
+  int (*product_cols)();
+  /// packed[r][lanes] = x[r][cols] - shift[cols] (shift null = 0), zeros in the lanes beyond cols.
+  void (*pack_product)(const float* x, int64_t ld, const float* shift, int64_t rows, int64_t cols,
+                       int64_t lanes, float* packed);
+  /// out[rows, cols] = (or += with add_to) the sum over i < k of a[i][row] b[i][col], both packed;
+  /// one chain of multiply-adds per element.
+  void (*product_tile)(const float* a, const float* b, int64_t k, float* out, int64_t ldo,
+                       int64_t rows, int64_t cols, bool add_to);
 };
 
 /// True where f' is best computed from f(x): the output is saved anyway by whoever reads it.

@@ -199,6 +199,9 @@ constinit const GradTable kGradTable = {
     .lstm_cell_grad = lstm_cell_grad,
     .dot_rows = dot_rows,
     .dot_cols = dot_cols,
+    .product_cols = product_cols,
+    .pack_product = pack_product,
+    .product_tile = product_tile,
 };
 
 }  // namespace train::cpu::OCR_ISA_NS

@@ -6,5 +6,10 @@ namespace train::cpu::OCR_ISA_NS {
 
 void depthwise_weight_row(const DepthwiseRowArgs& g, const float* x, const float* dy, float* acc);
 void depthwise_input_row(const DepthwiseRowArgs& g, const float* taps, const float* dy, float* dx);
+int product_cols();
+void pack_product(const float* x, int64_t ld, const float* shift, int64_t rows, int64_t cols,
+                  int64_t lanes, float* packed);
+void product_tile(const float* a, const float* b, int64_t k, float* out, int64_t ldo, int64_t rows,
+                  int64_t cols, bool add_to);
 
 }  // namespace train::cpu::OCR_ISA_NS
