@@ -99,7 +99,7 @@ std::string export_onnx(const Graph& graph, const ExportInfo& info) {
   NodeWriter writer(graph, names, out);
   for (const train::Node& n : graph.nodes) writer.write(n);
   // Constants that the nodes as written still refer to.
-  std::unordered_set<std::string> read;
+  std::unordered_set<std::string> read{info.output};
   for (const onnx::NodeProto& n : out.node()) read.insert(n.input().begin(), n.input().end());
   for (size_t v = 0; v < names.size(); ++v)
     if (graph.values[v].constant && read.contains(names[v]))

@@ -27,4 +27,7 @@ constexpr int kExportOpset = 17, kExportIrVersion = 8;
 /// export_map.cpp, or one that optimize() fused.
 std::string export_onnx(const train::Graph& graph, const ExportInfo& info);
 
+/// The engine's types of op that are written, sorted.
+std::vector<std::string> exported_ops();
+
 }  // namespace ocr

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numbers>
 
+#include "libocr/onnx/export.h"
 #include "libtrain/core/error.h"
 #include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
@@ -270,8 +271,10 @@ void reduce(NodeWriter& w) {
 // ---- Movement.
 
 void reshape(NodeWriter& w) {
-  // With allow_zero a 0 would mean an empty tensor; none of ours is.
-  plain(w, "Reshape");
+  NodeProto& n = plain(w, "Reshape");
+  const Tensor* shape = w.constant(1);
+  const bool zeros = !shape || std::ranges::count(shape->to_ints(), 0) > 0;
+  if (op_of<ReshapeOp>(w).allow_zero && zeros) set(n, "allowzero", int64_t{1});
 }
 
 void flatten(NodeWriter& w) { set(plain(w, "Flatten"), "axis", op_of<FlattenOp>(w).axis); }
@@ -378,6 +381,12 @@ constexpr Row kRows[] = {
 static_assert(std::ranges::is_sorted(kRows, {}, &Row::type));
 
 }  // namespace
+
+std::vector<std::string> exported_ops() {
+  std::vector<std::string> all;
+  for (const Row& row : kRows) all.emplace_back(row.type);
+  return all;
+}
 
 void NodeWriter::write(const Node& node) {
   node_ = &node;
