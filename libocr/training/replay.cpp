@@ -73,7 +73,7 @@ class Replay {
   void compare(const Tensor& images, const std::string& name, const Sample* sample) {
     train::Tape tape(eager_, /*record=*/false);
     train::Variable before;
-    tape.on_step([&](const train::Step& step) { before = step.inputs[0]; });
+    tape.on_step([&](const train::AppliedOp& step) { before = step.inputs[0]; });
     const train::Variable out = net_(tape, train::Variable::input(images)).begin()->second;
     const auto linear = [&](const train::Variable& v) {
       return eager_.to_layout(v.array(), train::Layout::kLinear).tensor;

@@ -13,7 +13,7 @@ namespace {
 
 struct Run {
   Variable input, output;
-  std::vector<Step> steps;
+  std::vector<AppliedOp> steps;
 };
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -46,7 +46,7 @@ class Builder {
   }
 
  private:
-  const Step& step(size_t run) const { return runs_[run].steps[step_]; }
+  const AppliedOp& step(size_t run) const { return runs_[run].steps[step_]; }
   const Variable& operand(size_t run, size_t i) const { return step(run).inputs[i]; }
 
   [[noreturn]] void fail(const std::string& why) const {
@@ -159,7 +159,7 @@ class Builder {
   }
 
   void add_step() {
-    const Step& s = step(0);
+    const AppliedOp& s = step(0);
     // Ops that do not depend on the size are the layer's own object, or shared by their attributes.
     bool same_op = true;
     for (size_t r = 1; r < runs_.size(); ++r) {
@@ -217,7 +217,7 @@ Graph record_graph(Eager& eager, const std::function<Variable(Tape&, const Varia
     require(examples[i].shape().rank() == examples[0].shape().rank(),
             "examples must have the same rank");
     Tape tape(eager, /*record=*/false);
-    tape.on_step([&](Step step) { runs[i].steps.push_back(std::move(step)); });
+    tape.on_step([&](AppliedOp step) { runs[i].steps.push_back(std::move(step)); });
     runs[i].input = Variable::input(examples[i]);
     runs[i].output = forward(tape, runs[i].input);
   }

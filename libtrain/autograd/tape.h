@@ -64,7 +64,7 @@ class Variable {
 };
 
 /// One op as it ran.
-struct Step {
+struct AppliedOp {
   std::shared_ptr<const Op> op;
   std::vector<Variable> inputs, outputs;
 };
@@ -85,7 +85,7 @@ class Tape {
   /// Mixed precision for the ops applied from now on; null ends it. Outlives the tape.
   void set_autocast(const amp::Autocast* autocast) { autocast_ = autocast; }
   /// Called with every op applied from now on, once it has run.
-  void on_step(std::function<void(Step)> tell) { on_step_ = std::move(tell); }
+  void on_step(std::function<void(AppliedOp)> tell) { on_step_ = std::move(tell); }
   /// i64 [2], the seed and a stream that no other call on this tape got: an op's random numbers.
   Variable random_key();
   /// Runs the op; records it when an input requires a gradient. Throws ShapeError naming the op,
@@ -132,7 +132,7 @@ class Tape {
   uint64_t seed_ = 0, next_stream_ = 0;
   std::vector<Node> nodes_;
   const amp::Autocast* autocast_ = nullptr;
-  std::function<void(Step)> on_step_;
+  std::function<void(AppliedOp)> on_step_;
   struct Lowered {
     Variable weight, rounded;  // the weight, so that its slot's address stays its own
   };

@@ -72,7 +72,7 @@ Logits logits_of(const models::Model& model, const Tensor& images) {
   train::Eager eager;
   train::Tape tape(eager, false);
   train::Variable before;
-  tape.on_step([&](const train::Step& step) { before = step.inputs[0]; });
+  tape.on_step([&](const train::AppliedOp& step) { before = step.inputs[0]; });
   model(tape, train::Variable::input(images));
   Logits l{eager.to_layout(before.array(), train::Layout::kLinear).tensor};
   const auto [least, most] = std::ranges::minmax(l.of_net.span<float>());
