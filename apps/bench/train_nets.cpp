@@ -74,8 +74,8 @@ struct Net {
 };
 
 constexpr int64_t kLabel = 8;
-#define SVTR_HEAD                                                                        \
-  "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: svtr, dims: 120, "        \
+#define SVTR_HEAD                                                                 \
+  "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: svtr, dims: 120, " \
   "depth: 2, hidden_dims: 120, kernel_size: [1, 3], use_guide: true}, Head: {}}}]}}"
 constexpr Net kNets[] = {
     {"svtr_lcnet_1",
@@ -83,7 +83,8 @@ constexpr Net kNets[] = {
      "conv_kxk_num: 1}, " SVTR_HEAD,
      32, 48, 320, 6625},
     {"svtr_lcnet_4",
-     "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV3, scale: 0.95}, " SVTR_HEAD,
+     "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV3, scale: "
+     "0.95}, " SVTR_HEAD,
      32, 48, 320, 6625},
     {"db_lcnet_1",
      "{model_type: det, algorithm: DB, Backbone: {name: PPLCNetV3, scale: 0.75, det: true, "
@@ -219,10 +220,10 @@ Job small_job(const std::string& name, int64_t batch) {
 Job make_job(const Options& o) {
   for (const Net& net : kNets)
     if (o.net == net.name)
-      return net_job(config::parse_training_config(cat("Architecture: ", net.architecture, "\n"),
-                                                   net.name)
-                         .architecture,
-                     net, o.batch ? o.batch : net.batch);
+      return net_job(
+          config::parse_training_config(cat("Architecture: ", net.architecture, "\n"), net.name)
+              .architecture,
+          net, o.batch ? o.batch : net.batch);
   for (const char* name : {"mlp", "cnn", "ctc_6625", "ctc_97"})
     if (o.net == name) return small_job(name, o.batch ? o.batch : 64);
   if (o.net == "text_classifier") return small_job(o.net, o.batch ? o.batch : 50);

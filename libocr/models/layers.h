@@ -89,6 +89,7 @@ class Conv final : public Layer {
  public:
   Conv(int64_t in, int64_t out, const train::Window& window, int64_t groups = 1, bool bias = true);
   Variable operator()(Tape& tape, const Variable& x) const override;
+  const Variable& weight() const { return weight_; }
 
  private:
   std::shared_ptr<const train::Op> op_;
@@ -108,6 +109,8 @@ class ConvBn final : public Layer {
   ConvBn(int64_t in, int64_t out, const train::Window& window, int64_t groups = 1,
          Act act = Act::kNone, ConvBnNames names = {}, bool bias = false);
   Variable operator()(Tape& tape, const Variable& x) const override;
+  const Variable& weight() const { return conv_.weight(); }
+  const BatchNorm& norm() const { return norm_; }
 
  private:
   Conv& conv_;

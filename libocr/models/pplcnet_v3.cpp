@@ -1,6 +1,7 @@
 // PP-LCNetV3: depthwise-separable blocks whose convolutions have several branches in training
 // (Ding et al. 2021, Vasu et al. 2022) and learnt affines around their activations.
 #include "libocr/models/backbones.h"
+#include "libtrain/autograd/branches.h"
 #include "libtrain/core/error.h"
 
 namespace ocr::models {
@@ -54,12 +55,22 @@ class RepLayer final : public Layer {
         act_(nullptr),
         active_(stride != Size(2)) {
     for (int i = 0; i < branches; ++i) branches_.append(in, out, window(kernel, stride), groups);
+    if (kernel == 1 && groups == 1 && stride == Size(1) && branches + (identity_ ? 1 : 0) > 2)
+      merged_ = std::make_shared<train::PointwiseBranchesOp>(branches, identity_ != nullptr,
+                                                             branches_[0].norm().options().epsilon);
     if (kernel > 1) pointwise_ = &add<ConvBn>("conv_1x1", in, out, window(1, stride), groups);
     affine_ = &add<LearnableAffine>("lab");
     act_ = &add<AffineAct>("act");
   }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
+    const Variable y = (*affine_)(tape, can_merge(tape) ? merged(tape, x) : sum(tape, x));
+    return active_ ? (*act_)(tape, y) : y;
+  }
+
+ private:
+  // The sum, branch by branch.
+  Variable sum(Tape& tape, const Variable& x) const {
     Variable sum;
     const auto more = [&](const Variable& y) {
       sum = sum.defined() ? train::add(tape, sum, y) : y;
@@ -67,17 +78,43 @@ class RepLayer final : public Layer {
     if (identity_) more((*identity_)(tape, x));
     if (pointwise_) more((*pointwise_)(tape, x));
     for (const ConvBn* branch : branches_) more((*branch)(tape, x));
-    const Variable y = (*affine_)(tape, sum);
-    return active_ ? (*act_)(tape, y) : y;
+    return sum;
   }
 
- private:
+  // Mixed precision rounds within the branches, and ranks share their statistics one by one.
+  bool can_merge(const Tape& tape) const {
+    return merged_ && training() && !tape.autocasts() && !branches_[0].norm().is_synchronized();
+  }
+
+  // The sum in training, at once.
+  Variable merged(Tape& tape, const Variable& x) const {
+    std::vector<Variable> inputs{x};
+    std::vector<const BatchNorm*> norms;
+    for (const ConvBn* b : branches_) {
+      inputs.insert(inputs.end(), {b->weight(), b->norm().weight(), b->norm().bias()});
+      norms.push_back(&b->norm());
+    }
+    if (identity_) {
+      inputs.insert(inputs.end(), {identity_->weight(), identity_->bias()});
+      norms.push_back(identity_);
+    }
+    const auto out = tape.apply(merged_, inputs, train::PointwiseBranchesOp::kOutputs);
+    const size_t channels = static_cast<size_t>(out[1].shape()[1]);
+    const auto row = [&](size_t output, size_t i) {
+      return out[output].value().span<float>().subspan(i * channels, channels);
+    };
+    for (size_t i = 0; i < norms.size(); ++i)
+      norms[i]->follow_batch(row(1, i), row(3, i), x.shape().numel() / x.shape()[1]);
+    return out[0];
+  }
+
   BatchNorm* identity_;
   List<ConvBn>& branches_;
   ConvBn* pointwise_ = nullptr;
   LearnableAffine* affine_;
   AffineAct* act_;
   bool active_;
+  std::shared_ptr<const train::PointwiseBranchesOp> merged_;  // null: nothing to gain
 };
 
 class LcBlock final : public Layer {

@@ -64,27 +64,26 @@ void RowProduct::run(const float* a, const float* b, float* out, bool add, void*
     const int64_t count = std::min(at_once, blocks - from);
     pack_a(*this, a, shift_a, from, count, packed);
     const int64_t work = std::min(count * kBlock, rows) * cols * m / splits;
-    parallel_for(
-        col_panels * splits, std::max<int64_t>(1, 262144 / std::max<int64_t>(work, 1)),
-        [&](int64_t begin, int64_t end) {
-          alignas(64) float panel[kBlock * kMostCols];
-          for (int64_t k = 0; k < count; ++k) {
-            const int64_t r0 = (from + k) * kBlock, len = std::min(kBlock, rows - r0);
-            int64_t held = -1;
-            for (int64_t i = begin; i < end; ++i) {
-              const Unit u = unit_of(i);
-              const int64_t c0 = u.col * cols, width = std::min(cols, n - c0);
-              if (u.col != held)
-                t.pack_product(b + r0 * n + c0, n, shift_b ? shift_b + c0 : nullptr, len, width,
-                               cols, panel);
-              held = u.col;
-              for (int64_t j = u.first_panel; j < u.end_panel; ++j)
-                t.product_tile(packed + (k * panels + j) * kBlock * kLane, panel, len,
-                               out + j * kRows * n + c0, n, std::min(kRows, m - j * kRows), width,
-                               add || from + k > 0);
-            }
-          }
-        });
+    parallel_for(col_panels * splits, std::max<int64_t>(1, 262144 / std::max<int64_t>(work, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   alignas(64) float panel[kBlock * kMostCols];
+                   for (int64_t k = 0; k < count; ++k) {
+                     const int64_t r0 = (from + k) * kBlock, len = std::min(kBlock, rows - r0);
+                     int64_t held = -1;
+                     for (int64_t i = begin; i < end; ++i) {
+                       const Unit u = unit_of(i);
+                       const int64_t c0 = u.col * cols, width = std::min(cols, n - c0);
+                       if (u.col != held)
+                         t.pack_product(b + r0 * n + c0, n, shift_b ? shift_b + c0 : nullptr, len,
+                                        width, cols, panel);
+                       held = u.col;
+                       for (int64_t j = u.first_panel; j < u.end_panel; ++j)
+                         t.product_tile(packed + (k * panels + j) * kBlock * kLane, panel, len,
+                                        out + j * kRows * n + c0, n, std::min(kRows, m - j * kRows),
+                                        width, add || from + k > 0);
+                     }
+                   }
+                 });
   }
 }
 

@@ -84,6 +84,7 @@ class Tape {
   Eager& eager() { return eager_; }
   /// Mixed precision for the ops applied from now on; null ends it. Outlives the tape.
   void set_autocast(const amp::Autocast* autocast) { autocast_ = autocast; }
+  bool autocasts() const { return autocast_ != nullptr; }
   /// Called with every op applied from now on, once it has run.
   void on_step(std::function<void(AppliedOp)> tell) { on_step_ = std::move(tell); }
   /// i64 [2], the seed and a stream that no other call on this tape got: an op's random numbers.

@@ -28,11 +28,10 @@ void check_groups(int64_t in, int64_t out, int64_t groups) {
 }
 
 // running = keep running + (1 - keep) batch.
-void follow(Variable running, const Tensor& batch, float keep, double correction) {
+void follow(Variable running, std::span<const float> batch, float keep, double correction) {
   float* r = running.writable().data<float>();
-  for (int64_t i = 0; i < batch.numel(); ++i)
-    r[i] = static_cast<float>(double{keep} * r[i] +
-                              (1 - double{keep}) * correction * batch.data<float>()[i]);
+  for (size_t i = 0; i < batch.size(); ++i)
+    r[i] = static_cast<float>(double{keep} * r[i] + (1 - double{keep}) * correction * batch[i]);
 }
 
 }  // namespace
@@ -110,10 +109,16 @@ Variable BatchNorm2d::operator()(Tape& tape, const Variable& x, const cpu::Activ
   if (!training())
     return activate(tape, tape.apply(eval_op_, {x, weight_, bias_, mean_, var_}), act);
   const auto out = tape.apply(train_op(act), std::array{x, weight_, bias_}, 4);
-  const auto n = static_cast<double>(x.shape().numel() / std::max<int64_t>(x.shape()[1], 1));
-  follow(mean_, out[1].value(), options_.keep, 1);
-  follow(var_, out[3].value(), options_.keep, options_.unbiased && n > 1 ? n / (n - 1) : 1.);
+  follow_batch(out[1].value().span<float>(), out[3].value().span<float>(),
+               x.shape().numel() / std::max<int64_t>(x.shape()[1], 1));
   return out[0];
+}
+
+void BatchNorm2d::follow_batch(std::span<const float> mean, std::span<const float> var,
+                               int64_t count) const {
+  const auto n = static_cast<double>(count);
+  follow(mean_, mean, options_.keep, 1);
+  follow(var_, var, options_.keep, options_.unbiased && n > 1 ? n / (n - 1) : 1.);
 }
 
 LayerNorm::LayerNorm(int64_t size, float epsilon)

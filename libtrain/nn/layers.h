@@ -90,6 +90,10 @@ class BatchNorm2d final : public Module {
   Variable operator()(Tape& tape, const Variable& x, const cpu::Activation& act = {}) const;
   /// Statistics over all ranks from now on; null ends it.
   void synchronize(std::shared_ptr<BatchSync> sync);
+  bool is_synchronized() const { return sync_ != nullptr; }
+  /// Moves the buffers towards a batch's mean and biased variance over `count` values each, as a
+  /// call in training does: for ops that compute the statistics of several layers at once.
+  void follow_batch(std::span<const float> mean, std::span<const float> var, int64_t count) const;
 
   const Variable& weight() const { return weight_; }
   const Variable& bias() const { return bias_; }
