@@ -11,7 +11,7 @@ namespace ocr {
 struct ReplayOptions {
   int64_t samples = 32;     // of the evaluation data, in order; fewer where there are fewer
   double tolerance = 1e-4;  // before the last softmax or sigmoid, in parts of the values' range
-  double tie = 1e-5;        // probabilities closer than this may fall either way
+  double tie = 1e-4;        // probabilities closer than this may fall either way
   DbOptions db;             // detection
 };
 
