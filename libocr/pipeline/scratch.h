@@ -62,6 +62,7 @@ class Scratch {
 
   /// Runs a net on one input and returns its first output, valid until the next run.
   const train::Tensor& run(const train::Net& net, const train::Feed& feed) {
+    outputs_.clear();  // they hold the arena: a larger one would come beside it, not in its place
     net.run(context_, std::span(&feed, 1), outputs_);
     return outputs_.at(0);
   }

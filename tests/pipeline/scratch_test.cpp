@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libocr/onnx/import.h"
+
 namespace ocr {
 namespace {
 
@@ -30,6 +32,27 @@ TEST(Scratch, UsualPagesKeepTheirMemory) {
   const size_t usual = scratch.held_bytes();
   for (int i = 0; i < 20; ++i) page(scratch, 20);
   EXPECT_EQ(scratch.held_bytes(), usual);
+}
+
+// The results of the page before must not keep its arena alive beside the larger one.
+TEST(Scratch, ALargerPageReplacesTheArena) {
+  const auto net = train::Net::compile(import_onnx(OCR_TEST_DATA "/colour_models/det.onnx"));
+  Scratch scratch(1);
+  const auto run = [&](int64_t side) {
+    const train::Feed feed = scratch.input(1, side, side);
+    std::fill_n(feed.tensor.data<float>(), feed.tensor.numel(), 0.f);
+    scratch.run(*net, feed);
+  };
+  run(64);
+  const std::weak_ptr<train::Storage> small = scratch.context().storage();
+  int steps = 0, alive = 0;
+  scratch.context().inspect = [&](const auto&, const auto&, const auto&) {
+    ++steps;
+    if (!small.expired()) ++alive;
+  };
+  run(512);
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(alive, 0);
 }
 
 }  // namespace
