@@ -97,26 +97,27 @@ class Export {
     model_ = ocr::models::build_model(config_.architecture,
                                       encoder_ ? encoder_->dictionary().classes() : 0, context);
     model_->initialize(static_cast<uint64_t>(g.seed));
+    if (config_.architecture.model_type == "det")
+      db_ = ocr::db_options(config_.post_process, context);
     for (const std::string& w : context.warnings) log_warning(w);
-    db_ = ocr::db_options(config_.post_process, context);
   }
 
   // What -o names; else the best of the training, even where the configuration names the weights
   // that it began with; else those.
   std::string chosen_checkpoint() const {
     const train::config::GlobalConfig& g = config_.global;
+    for (const Override& o : r_.config.overrides)
+      for (const auto& [key, file] : {std::pair("Global.pretrained_model", &g.pretrained_model),
+                                      {"Global.checkpoints", &g.checkpoints}})
+        if (o.key == key && !file->empty()) return *file;
     const std::string named = !g.pretrained_model.empty() ? g.pretrained_model : g.checkpoints;
     const std::string best = g.save_model_dir + "/best_accuracy";
-    for (const Override& o : r_.config.overrides)
-      if (!named.empty() && (o.key == "Global.pretrained_model" || o.key == "Global.checkpoints"))
-        return named;
-    if (named.empty() || exists(train::checkpoint_file(best))) {
-      if (!named.empty())
-        log_warning(cat("the configuration names ", named, ", which its training began with; ",
-                        "exported is ", best, " (-o Global.pretrained_model=FILE chooses)"));
-      return best;
-    }
-    return named;
+    if (named.empty() || named == best) return best;
+    if (!exists(train::checkpoint_file(best))) return named;
+    log_warning(cat("the configuration names ", named,
+                    ", which its training began with; exported is ", best,
+                    " (-o Global.pretrained_model=FILE chooses)"));
+    return best;
   }
 
   // Every weight of the net must be in the checkpoint.
