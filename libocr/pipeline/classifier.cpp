@@ -27,7 +27,7 @@ std::vector<AngleScore> Classifier::classify(int n, int batch, Scratch& scratch,
   std::vector<AngleScore> out;
   for (int first = 0; first < n; first += batch) {
     const int count = std::min(batch, n - first);
-    const train::Feed feed = scratch.input(count, shape.height, shape.width);
+    const train::Feed feed = scratch.input(*model_.net, count, shape.height, shape.width);
     for (int i = 0; i < count; ++i)
       write_classifier_input(crop(first + i), kind_, feed.tensor.data<float>() + i * floats, 3);
     const train::Tensor& probs = scratch.run(*model_.net, feed);  // [n, classes]

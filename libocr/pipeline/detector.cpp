@@ -128,8 +128,8 @@ Detector::Detector(Model model, const Options& options, int64_t memory)
       memory_(memory) {
   model_.compile();
   const train::Feed feed{train::Tensor(train::Shape{1, 3, kProbe, kProbe}),
-                         train::Layout::kChannelsLast};
-  const size_t bytes = model_.net->plan(std::span(&feed, 1)) + feed.tensor.bytes();
+                         train::Layout::kChannelsLast, true};
+  const size_t bytes = model_.net->plan(std::span(&feed, 1));
   bytes_per_pixel_ = static_cast<int64_t>(bytes / (kProbe * kProbe)) + 1;
 }
 
@@ -185,7 +185,7 @@ Detections Detector::detect(const cv::Mat& page, Scratch& scratch) const {
 
 std::vector<Detection> Detector::whole(const cv::Mat& page, const DetectionSize& size,
                                        Scratch& scratch, int64_t& cut) const {
-  const train::Feed feed = scratch.input(1, size.height, size.width);
+  const train::Feed feed = scratch.input(*model_.net, 1, size.height, size.width);
   write_detection_input(page, size, normalizer_, feed.tensor.data<float>(), 3);
   if (scratch.dump)
     scratch.dump->floats("resize", feed.tensor.data<float>(), {size.height, size.width, 3});

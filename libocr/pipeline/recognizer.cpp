@@ -88,7 +88,7 @@ Recognizer::Recognizer(Model model, const Options& options, std::vector<std::str
 // A model that does not declare its classes shows them when it runs.
 int64_t Recognizer::measured_classes() const {
   Scratch scratch(1);
-  const train::Feed feed = scratch.input(1, resize_.height, 160);
+  const train::Feed feed = scratch.input(*model_.net, 1, resize_.height, 160);
   std::fill_n(feed.tensor.data<float>(), feed.tensor.numel(), 0.f);
   const train::Tensor& probs = scratch.run(*model_.net, feed);
   if (probs.shape().rank() != 3)
@@ -148,7 +148,8 @@ void Recognizer::run_batch(std::vector<Item>& items, std::span<const int> batch,
                            const RecognitionSize* sizes, Scratch& scratch,
                            const std::function<cv::Mat(int)>& crop) const {
   const int width = sizes[batch[0]].width;
-  const train::Feed feed = scratch.input(static_cast<int64_t>(batch.size()), resize_.height, width);
+  const train::Feed feed =
+      scratch.input(*model_.net, static_cast<int64_t>(batch.size()), resize_.height, width);
   const int64_t floats = int64_t{3} * resize_.height * width;
   for (size_t b = 0; b < batch.size(); ++b)
     write_recognition_input(crop(batch[b]), sizes[batch[b]], resize_.height,
@@ -176,7 +177,7 @@ void Recognizer::run_long(Item& item, const RecognitionSize& size, Scratch& scra
   const int pieces = 1 + (size.width - kPiece + stride - 1) / stride;
   for (int i = 0; i < pieces; ++i) {
     const int x0 = i * stride;
-    const train::Feed feed = scratch.input(1, height, kPiece);
+    const train::Feed feed = scratch.input(*model_.net, 1, height, kPiece);
     const int width = std::min(kPiece, size.width - x0);
     float* out = feed.tensor.data<float>();
     for (int y = 0; y < height; ++y) {  // past the end: zeros, as for any padded line

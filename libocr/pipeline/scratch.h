@@ -1,4 +1,4 @@
-// What one thread needs to read pages: the nets' arena, an input buffer, a pool. Internal.
+// What one thread needs to read pages: the nets' arena and a pool. Internal.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -20,16 +20,11 @@ class Scratch {
   train::Context& context() { return context_; }
   StageDump* dump = nullptr;  // null: nothing is written
 
-  /// Room for a dense channels-last input [n, 3, h, w]; the last one's contents are lost.
-  train::Feed input(int64_t n, int64_t h, int64_t w) {
-    const train::Shape shape{n, 3, h, w};
-    const size_t bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
-    input_peak_ = std::max(input_peak_, bytes);
-    if (!input_ || input_->bytes() < bytes) {
-      input_.reset();  // freed before the larger one is taken
-      input_ = std::make_shared<train::Storage>(bytes);
-    }
-    return {train::Tensor(input_, 0, shape, train::DType::kF32), train::Layout::kChannelsLast};
+  /// Room for a dense channels-last input [n, 3, h, w] of the net that runs next; what the last run
+  /// gave is lost.
+  train::Feed input(const train::Net& net, int64_t n, int64_t h, int64_t w) {
+    outputs_.clear();  // they hold the arena: a larger one would come beside it, not in its place
+    return net.input(context_, train::Shape{n, 3, h, w}, train::Layout::kChannelsLast);
   }
 
   /// The scratch of one of the pool's threads, for work that runs side by side, one thread each.
@@ -45,24 +40,22 @@ class Scratch {
   /// time.
   void end_page() {
     for (const auto& helper : helpers_) helper->end_page();
-    recent_[pages_++ % recent_.size()] = std::max(context_.take_peak(), input_peak_);
-    input_peak_ = 0;
+    recent_[pages_++ % recent_.size()] = context_.take_peak();
     const size_t keep = std::max(kKeep, *std::max_element(recent_.begin(), recent_.end()));
-    if (std::max(context_.arena_bytes(), input_ ? input_->bytes() : 0) <= keep) return;
+    if (context_.arena_bytes() <= keep) return;
     outputs_.clear();
     context_.shrink(keep);
-    if (input_ && input_->bytes() > keep) input_.reset();
   }
   /// Bytes held from page to page.
   size_t held_bytes() const {
-    size_t bytes = context_.arena_bytes() + (input_ ? input_->bytes() : 0);
+    size_t bytes = context_.arena_bytes();
     for (const auto& helper : helpers_) bytes += helper->held_bytes();
     return bytes;
   }
 
   /// Runs a net on one input and returns its first output, valid until the next run.
   const train::Tensor& run(const train::Net& net, const train::Feed& feed) {
-    outputs_.clear();  // they hold the arena: a larger one would come beside it, not in its place
+    outputs_.clear();
     net.run(context_, std::span(&feed, 1), outputs_);
     return outputs_.at(0);
   }
@@ -72,11 +65,10 @@ class Scratch {
 
   train::ThreadPool pool_;
   train::Context context_;
-  std::shared_ptr<train::Storage> input_;
   std::vector<train::Tensor> outputs_;
   std::vector<std::unique_ptr<Scratch>> helpers_;
   std::array<size_t, 4> recent_{};  // the largest block that each of the last pages needed
-  size_t pages_ = 0, input_peak_ = 0;
+  size_t pages_ = 0;
 };
 
 }  // namespace ocr

@@ -94,7 +94,10 @@ class InstanceBuilder {
       k.info = ValueInfo(feeds_[i].tensor.shape(), feeds_[i].tensor.dtype());
       k.info.layout = feeds_[i].layout;
       if (k.info.channels_last()) k.info.ld = k.info.shape[1];
-      k.places[static_cast<int>(k.info.layout)] = {Location::kFeed, static_cast<int>(i), 0};
+      const Location place = feeds_[i].in_arena ? new_place(k.info)
+                                                : Location{Location::kFeed, static_cast<int>(i), 0};
+      k.places[static_cast<int>(k.info.layout)] = place;
+      out_.feed_places_.push_back(place);
       k.uses_left += 1 << 20;  // the caller's memory is not ours to overwrite
     }
   }

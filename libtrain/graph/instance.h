@@ -36,6 +36,8 @@ class Instance {
 
   void run(Context& context, std::span<const Feed> feeds, std::vector<Tensor>& outputs) const;
   size_t arena_bytes() const { return arena_bytes_; }
+  /// Where feed `i`, one with in_arena, lies in the arena.
+  size_t feed_offset(size_t i) const { return buffer_offsets_[feed_places_[i].index]; }
 
  private:
   friend class InstanceBuilder;
@@ -43,6 +45,7 @@ class Instance {
   std::vector<Step> steps_;
   std::deque<Tensor> constants_;  // a deque: plans are made while it grows
   std::vector<size_t> buffer_offsets_;
+  std::vector<Location> feed_places_;
   std::vector<ValueInfo> output_infos_;
   std::vector<Location> output_places_;
   size_t arena_bytes_ = 0;

@@ -19,7 +19,8 @@ using Key = std::vector<int64_t>;
 void key_of(std::span<const Feed> feeds, Key& key) {
   key.assign(1, current_threads());
   for (const Feed& f : feeds) {
-    key.push_back(static_cast<int64_t>(f.tensor.dtype()) * 2 + static_cast<int64_t>(f.layout));
+    key.push_back(static_cast<int64_t>(f.tensor.dtype()) * 4 + static_cast<int64_t>(f.layout) * 2 +
+                  f.in_arena);
     key.push_back(f.tensor.shape().rank());
     key.insert(key.end(), f.tensor.shape().begin(), f.tensor.shape().end());
   }
@@ -100,6 +101,17 @@ std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds,
   return made;
 }
 
+Feed Net::input(Context& context, const Shape& shape, Layout layout) const {
+  // Memory that is not there: planning looks at shapes alone.
+  const auto nowhere =
+      std::make_shared<Storage>(nullptr, static_cast<size_t>(shape.numel()) * size_of(DType::kF32));
+  Feed feed{Tensor(nowhere, 0, shape, DType::kF32), layout, true};
+  const auto made = instance(std::span(&feed, 1), context.key_);
+  context.arena(made->arena_bytes());
+  feed.tensor = Tensor(context.storage(), made->feed_offset(0), shape, DType::kF32);
+  return feed;
+}
+
 void Net::run(Context& context, std::span<const Feed> inputs, std::vector<Tensor>& outputs) const {
   instance(inputs, context.key_)->run(context, inputs, outputs);
 }
@@ -161,6 +173,9 @@ double profile_clock() {
 void Instance::run(Context& context, std::span<const Feed> feeds,
                    std::vector<Tensor>& outputs) const {
   char* const arena = context.arena(arena_bytes_);
+  for (size_t i = 0; i < feeds.size(); ++i)
+    if (feeds[i].in_arena && feeds[i].tensor.raw() != arena + feed_offset(i))
+      throw ShapeError("an input in the arena belongs to the run that follows Net::input()");
   const auto address = [&](const Location& p) -> void* {
     switch (p.kind) {
       case Location::kArena:

@@ -20,6 +20,7 @@ class Instance;
 struct Feed {
   Tensor tensor;
   Layout layout = Layout::kLinear;
+  bool in_arena = false;  // made by Net::input(): its memory serves later steps once it was read
 };
 
 struct NetOptions {
@@ -76,6 +77,11 @@ class Net {
   ~Net();
 
   const Graph& graph() const { return graph_; }
+
+  /// Room in the context's arena for the one f32 input of this net, contents undefined: to be
+  /// filled and given to the next run in the context, which must be of this net. Ends earlier
+  /// results.
+  Feed input(Context& context, const Shape& shape, Layout layout) const;
 
   /// Runs the net. `outputs` are linear and live in the context's arena until its next run.
   /// Thread-safe.

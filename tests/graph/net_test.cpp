@@ -215,6 +215,30 @@ TEST(Net, PlansAndPacksOncePerShape) {
   EXPECT_EQ(net->stats().instances_made, 4u);
 }
 
+TEST(Net, AnInputInTheArenaGivesItsMemoryBack) {
+  const auto net = Net::compile(small_net());
+  std::mt19937 rng(10);
+  Context context;
+  std::vector<Tensor> out;
+  for (const Layout layout : {Layout::kLinear, Layout::kChannelsLast})
+    for (const int64_t w : {32, 96, 48}) {
+      const Tensor x = random_tensor({2, 3, 64, w}, rng);
+      const auto expected = run(*net, {x}, layout);
+      for (int again = 0; again < 2; ++again) {
+        out.clear();
+        const Feed feed = net->input(context, x.shape(), layout);
+        std::copy_n(x.data<float>(), x.numel(), feed.tensor.data<float>());
+        net->run(context, {&feed, 1}, out);
+        for (size_t o = 0; o < out.size(); ++o) EXPECT_TRUE(same_bytes(out[o], expected[o]));
+        const Feed outside{x, layout};
+        EXPECT_LT(net->plan({&feed, 1}), net->plan({&outside, 1}) + x.bytes());
+      }
+    }
+  const Feed stale = net->input(context, {1, 3, 32, 32}, Layout::kLinear);
+  net->input(context, {8, 3, 256, 256}, Layout::kLinear);
+  EXPECT_THROW(net->run(context, {&stale, 1}, out), ShapeError);
+}
+
 TEST(Net, ProfileSumsOverRuns) {
   const auto net = Net::compile(small_net());
   const Feed feed{Tensor::zeros({1, 3, 32, 32})};

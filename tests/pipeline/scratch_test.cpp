@@ -7,10 +7,9 @@
 namespace ocr {
 namespace {
 
-// What a page that needs `mib` of arena and a third of that as input does to a scratch.
+// What a page that needs `mib` of arena does to a scratch.
 void page(Scratch& scratch, size_t mib) {
   scratch.context().arena(mib << 20);
-  scratch.input(1, static_cast<int64_t>(mib), 29127);  // 3 * 4 bytes each
   scratch.end_page();
 }
 
@@ -39,7 +38,7 @@ TEST(Scratch, ALargerPageReplacesTheArena) {
   const auto net = train::Net::compile(import_onnx(OCR_TEST_DATA "/colour_models/det.onnx"));
   Scratch scratch(1);
   const auto run = [&](int64_t side) {
-    const train::Feed feed = scratch.input(1, side, side);
+    const train::Feed feed = scratch.input(*net, 1, side, side);
     std::fill_n(feed.tensor.data<float>(), feed.tensor.numel(), 0.f);
     scratch.run(*net, feed);
   };
