@@ -95,7 +95,8 @@ class Export {
           g.character_dict_path, g.use_space_char, g.max_text_length));
     train::config::ReadContext context{r_.strict, {}};
     model_ = ocr::models::build_model(config_.architecture,
-                                      encoder_ ? encoder_->dictionary().classes() : 0, context);
+                                      encoder_ ? encoder_->dictionary().classes() : 0, context,
+                                      /*with_guides=*/false);
     model_->initialize(static_cast<uint64_t>(g.seed));
     if (config_.architecture.model_type == "det")
       db_ = ocr::db_options(config_.post_process, context);
@@ -128,7 +129,11 @@ class Export {
           cat("there is no checkpoint ", train::checkpoint_file(checkpoint_),
               exists(checkpoint_ + ".pdparams") ? " (Paddle's .pdparams cannot be read)" : "",
               "; -o Global.pretrained_model=FILE names one"));
-    const train::WeightReport report = train::load_weights(*model_, checkpoint_);
+    train::WeightReport report = train::load_weights(*model_, checkpoint_);
+    std::erase_if(report.unknown, [](const std::string& name) {  // of a guide, as it should be
+      return name.find(".gtc_head.") != std::string::npos ||
+             name.find(".before_gtc.") != std::string::npos;
+    });
     if (!report.other_shape.empty()) refuse_shape(report.other_shape[0]);
     if (!report.missing.empty())
       throw train::FormatError(cat(checkpoint_, " lacks ", report.missing.size(),

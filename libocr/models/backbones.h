@@ -15,7 +15,7 @@ namespace ocr::models {
 struct MobileNetV3Options {
   std::string model_name = "large";  // or "small"
   double scale = .5;
-  bool disable_se = false;                      // detection
+  bool disable_se = false;
   std::vector<int> large_stride, small_stride;  // recognition: rows only, after the stem
   template <class V>
   void describe(V& v) {
@@ -50,13 +50,15 @@ struct PPLCNetV3Options {
   double scale = 1;
   int conv_kxk_num = 4;
   bool det = false;
+  std::vector<double> lr_mult_list = {1, 1, 1, 1, 1, 1};  // of the stem and the five stages
+  double lab_lr = .1;                                     // on top of it, of the learnt affines
   template <class V>
   void describe(V& v) {
     v.field("scale", scale);
     v.field("conv_kxk_num", conv_kxk_num);
     v.field("det", det);
-    v.ignore("lr_mult_list");
-    v.ignore("lab_lr");
+    v.field("lr_mult_list", lr_mult_list);
+    v.field("lab_lr", lab_lr);
   }
 };
 std::unique_ptr<Backbone> make_pplcnet_v3(const PPLCNetV3Options& options);
@@ -65,11 +67,12 @@ std::unique_ptr<Backbone> make_pplcnet_v3(const PPLCNetV3Options& options);
 struct PPLCNetV4Options {
   std::string model_size = "small";  // tiny, small, medium
   bool det = false;
+  std::vector<double> lr_mult_list = {1, 1, 1, 1, 1, 1};  // recognition: the stem's, the gates'
   template <class V>
   void describe(V& v) {
     v.field("model_size", model_size);
     v.field("det", det);
-    v.ignore("lr_mult_list");
+    v.field("lr_mult_list", lr_mult_list);
   }
 };
 std::unique_ptr<Backbone> make_pplcnet_v4(const PPLCNetV4Options& options);

@@ -1,5 +1,7 @@
 #include "libocr/models/heads.h"
 
+#include <cmath>
+
 #include "libtrain/core/error.h"
 
 namespace ocr::models {
@@ -16,7 +18,17 @@ class MapHead final : public Block {
         norm1_(add<BatchNorm>("conv_bn1", in / 4)),
         up1_(add<nn::ConvTranspose2d>("conv2", in / 4, in / 4, kTwice)),
         norm2_(add<BatchNorm>("conv_bn2", in / 4)),
-        up2_(add<nn::ConvTranspose2d>("conv3", in / 4, 1, kTwice)) {}
+        up2_(add<nn::ConvTranspose2d>("conv3", in / 4, 1, kTwice)) {
+    using Kind = nn::Init::Kind;
+    const double bound = 1 / std::sqrt(static_cast<double>(in / 4));
+    const auto biases = [](nn::Module& m, const nn::Init& init) {
+      m.each_parameter([&](nn::Parameter& p) {
+        if (p.name == "bias") p.init = init;
+      });
+    };
+    for (BatchNorm* norm : {&norm1_, &norm2_}) biases(*norm, {Kind::kConstant, 1e-4});
+    for (nn::ConvTranspose2d* up : {&up1_, &up2_}) biases(*up, {Kind::kUniform, bound});
+  }
 
   Variable operator()(Tape& tape, const Variable& x) const {
     const Variable y = norm1_(tape, conv_(tape, x), kRelu);
@@ -58,6 +70,9 @@ class ClsHead final : public Head {
   ClsHead(int64_t in, const ClsHeadOptions& o) : fc_(add<nn::Linear>("fc", in, o.class_dim)) {
     if (o.class_dim < 2)
       throw train::Error(train::cat("class_dim must be at least 2, not ", o.class_dim));
+    fc_.each_parameter([](nn::Parameter& p) {
+      if (p.name == "bias") p.init = {};
+    });
   }
 
   Outputs operator()(Tape& tape, const Variable& x) const override {
@@ -70,19 +85,23 @@ class ClsHead final : public Head {
   nn::Linear& fc_;
 };
 
-// Depthwise and pointwise convolution along the sequence [N, T, C].
+// Depthwise and pointwise convolution along the sequence [N, T, C]: of PP-OCRv6 tiny, or with
+// biases and one activation.
 class Guide final : public Block {
  public:
-  explicit Guide(int64_t channels)
-      : depthwise_(add<Conv>("0", channels, channels, window({1, 5}), channels, false)),
+  Guide(int64_t channels, bool v6)
+      : depthwise_(add<Conv>("0", channels, channels, window({1, 5}), channels, !v6)),
         norm1_(add<BatchNorm>("1", channels)),
-        pointwise_(add<Conv>("3", channels, channels, window(1), 1, false)),
-        norm2_(add<BatchNorm>("4", channels)) {}
+        pointwise_(add<Conv>("3", channels, channels, window(1), 1, !v6)),
+        norm2_(add<BatchNorm>("4", channels)),
+        between_(v6 ? Act::kHardSwish : Act::kRelu),
+        last_(v6 ? Act::kHardSwish : Act::kNone) {
+    start_over_all_channels(*this);
+  }
 
   Variable operator()(Tape& tape, const Variable& x) const {
-    const train::cpu::Activation act = activation(Act::kHardSwish);
-    const Variable y = norm1_(tape, depthwise_(tape, to_image(tape, x, 1)), act);
-    return train::image_to_sequence(tape, norm2_(tape, pointwise_(tape, y), act));
+    const Variable y = norm1_(tape, depthwise_(tape, to_image(tape, x, 1)), activation(between_));
+    return train::image_to_sequence(tape, norm2_(tape, pointwise_(tape, y), activation(last_)));
   }
 
  private:
@@ -90,6 +109,7 @@ class Guide final : public Block {
   BatchNorm& norm1_;
   Conv& pointwise_;
   BatchNorm& norm2_;
+  Act between_, last_;
 };
 
 class CtcHead final : public Head {
@@ -98,7 +118,10 @@ class CtcHead final : public Head {
     if (o.out_channels < 2)
       throw train::Error(train::cat("a CTC head needs at least a blank and one character, not ",
                                     o.out_channels, " classes"));
-    if (o.use_guide) guide_ = &add<Guide>("guide_layer", in);
+    if (o.guide_layer_type != "default" && o.guide_layer_type != "ppocrv6_tiny")
+      throw train::Error("guide_layer_type '" + o.guide_layer_type +
+                         "': it is 'default' or 'ppocrv6_tiny'");
+    if (o.use_guide) guide_ = &add<Guide>("guide_layer", in, o.guide_layer_type != "default");
     if (o.mid_channels > 0) {
       fc1_ = &add<nn::Linear>("fc1", in, o.mid_channels);
       fc_ = &add<nn::Linear>("fc2", o.mid_channels, o.out_channels);
@@ -121,19 +144,69 @@ class CtcHead final : public Head {
   nn::Linear *fc1_ = nullptr, *fc_;
 };
 
+// Positions along the sequence that are learnt.
+class LearntPositions final : public Layer {
+ public:
+  explicit LearntPositions(int64_t channels)
+      : positions_(add_parameter("dec_pos_embed", {1, kLongest, channels},
+                                 {nn::Init::Kind::kTruncatedNormal, .02})) {}
+  Variable operator()(Tape& tape, const Variable& x) const override {
+    const int64_t t = x.shape()[1];
+    if (t > kLongest)
+      throw train::ShapeError(
+          train::cat("use_pos has positions for ", kLongest, " columns, these features have ", t));
+    return train::add(tape, x, train::slice(tape, positions_, 1, 0, t));
+  }
+
+ private:
+  static constexpr int64_t kLongest = 80;
+  Variable positions_;
+};
+
+// The row of features as the decoder reads it: [N, C, H, W] -> [N, H W, dim].
+class ToMemory final : public Layer {
+ public:
+  ToMemory(int64_t in, int64_t dim) : fc_(add<nn::Linear>("fc", in, dim, /*bias=*/false)) {
+    start_glorot_uniform(fc_);
+  }
+  Variable operator()(Tape& tape, const Variable& x) const override {
+    return fc_(tape, train::image_to_sequence(tape, x));
+  }
+
+ private:
+  nn::Linear& fc_;
+};
+
 class MultiHead final : public Head {
  public:
   MultiHead(int64_t in, const MultiHeadOptions& o)
       : encoder_(adopt("ctc_encoder", make_sequence_encoder(in, o.ctc_neck))),
-        ctc_(adopt("ctc_head", make_ctc_head(encoder_.channels(), o.ctc))) {}
+        ctc_(adopt("ctc_head", make_ctc_head(encoder_.channels(), o.ctc))),
+        apart_(o.nrtr && o.ctc_neck.use_guide) {
+    if (!o.nrtr) return;
+    before_ = &add<Sequential>("before_gtc");
+    before_->append_as<ToMemory>("1", in, o.nrtr->nrtr_dim);
+    if (o.use_pos) before_->append_as<LearntPositions>("2", o.nrtr->nrtr_dim);
+    decoder_ = &add<NrtrDecoder>("gtc_head", *o.nrtr);
+  }
 
   Outputs operator()(Tape& tape, const Variable& x) const override {
-    return ctc_(tape, encoder_(tape, {x}));
+    const bool cut = apart_ && training();
+    return ctc_(tape, encoder_(tape, {cut ? Variable::input(x.value(), x.layout()) : x}));
   }
+  Outputs guided(Tape& tape, const Variable& x, const Variable& tokens) const override {
+    Outputs out = (*this)(tape, x);
+    if (decoder_) out["nrtr"] = (*decoder_)(tape, tokens, (*before_)(tape, x));
+    return out;
+  }
+  bool has_guide() const override { return decoder_ != nullptr; }
 
  private:
   Neck& encoder_;
   Head& ctc_;
+  bool apart_;  // the CTC branch's gradient ends at its neck
+  Sequential* before_ = nullptr;
+  NrtrDecoder* decoder_ = nullptr;
 };
 
 }  // namespace

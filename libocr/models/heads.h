@@ -4,6 +4,7 @@
 
 #include "libocr/models/necks.h"
 #include "libocr/models/net.h"
+#include "libocr/models/nrtr.h"
 
 namespace ocr::models {
 
@@ -34,8 +35,9 @@ std::unique_ptr<Head> make_cls_head(int64_t in, const ClsHeadOptions& options);
 struct CtcHeadOptions {
   int out_channels = 0;  // 0: from the dictionary
   double fc_decay = .0004;
-  int mid_channels = 0;    // a second linear layer before the last
-  bool use_guide = false;  // a convolution along the sequence before them
+  int mid_channels = 0;                      // a second linear layer before the last
+  bool use_guide = false;                    // a convolution along the sequence before them
+  std::string guide_layer_type = "default";  // or "ppocrv6_tiny"
   template <class V>
   void describe(V& v) {
     v.field("out_channels", out_channels);
@@ -43,16 +45,19 @@ struct CtcHeadOptions {
     v.field("mid_channels", mid_channels);
     v.field("use_guide", use_guide);
     v.ignore("return_feats");
-    v.ignore("guide_layer_type");
+    v.field("guide_layer_type", guide_layer_type);
   }
 };
 std::unique_ptr<Head> make_ctc_head(int64_t in, const CtcHeadOptions& options);
 
-/// A CTC branch with its own neck. The other branches of PaddleOCR's MultiHead (NRTR, SAR) guide a
-/// training and are not part of the net that is deployed; they are not built.
+/// A CTC branch with its own neck, and NRTR's decoder, which guides the training: it reads the
+/// backbone's features through a linear layer, and with `use_guide` it alone teaches the backbone.
+/// PaddleOCR's other guide, SAR, is not built.
 struct MultiHeadOptions {
   SequenceOptions ctc_neck;
   CtcHeadOptions ctc;
+  std::optional<NrtrOptions> nrtr;
+  bool use_pos = false;  // learnt positions of the columns, before the decoder
 };
 std::unique_ptr<Head> make_multi_head(int64_t in, const MultiHeadOptions& options);
 

@@ -64,12 +64,58 @@ Variable SqueezeExcite::operator()(Tape& tape, const Variable& x) const {
   return train::mul(tape, x, train::hard_sigmoid(tape, gate, slope_));
 }
 
-LearnableAffine::LearnableAffine()
+LearnableAffine::LearnableAffine(double learning_rate)
     : scale_(add_parameter("scale", {1}, {Init::Kind::kConstant, 1})),
-      bias_(add_parameter("bias", {1}, {})) {}
+      bias_(add_parameter("bias", {1}, {})) {
+  scale_learning_rate(static_cast<float>(learning_rate));
+}
 
 Variable LearnableAffine::operator()(Tape& tape, const Variable& x) const {
   return train::add(tape, train::mul(tape, x, scale_), bias_);
+}
+
+namespace {
+
+// `init` says how a weight [out, in] starts.
+template <class F>
+void start_linears(nn::Module& module, F&& init) {
+  module.each_parameter([&](nn::Parameter& p) {
+    if (p.matrix) {
+      const train::Shape& s = p.variable.shape();
+      p.init = init(static_cast<double>(s[0] + s[1]));
+    } else if (p.name == "bias") {
+      p.init = {};
+    }
+  });
+}
+
+}  // namespace
+
+void start_truncated_normal(nn::Module& module) {
+  start_linears(module, [](double) { return Init{Init::Kind::kTruncatedNormal, .02}; });
+}
+
+void start_glorot_normal(nn::Module& module) {
+  start_linears(module, [](double fans) { return Init{Init::Kind::kNormal, std::sqrt(2 / fans)}; });
+}
+
+void start_glorot_uniform(nn::Module& module) {
+  start_linears(module, [](double fans) {
+    return Init{Init::Kind::kUniform, std::sqrt(6 / fans)};
+  });
+}
+
+void start_he_uniform(nn::Module& module) {
+  module.each_parameter([](nn::Parameter& p) {
+    if (p.variable.shape().rank() == 4) p.init.kind = Init::Kind::kKaimingUniform;
+  });
+}
+
+void start_over_all_channels(nn::Module& module) {
+  module.each_parameter([](nn::Parameter& p) {
+    const train::Shape& s = p.variable.shape();
+    if (s.rank() == 4 && s[1] == 1) p.init.fan_in = s.numel();
+  });
 }
 
 int64_t make_divisible(double v, int64_t divisor) {

@@ -111,6 +111,15 @@ class ConvBn final : public Layer {
   Variable operator()(Tape& tape, const Variable& x) const override;
   const Variable& weight() const { return conv_.weight(); }
   const BatchNorm& norm() const { return norm_; }
+  /// The optimiser's L2 penalty spares the normalisation (Paddle's L2Decay(0)).
+  ConvBn& spare_norm() {
+    norm_.set_weight_decay(0);
+    return *this;
+  }
+  /// The normalisation's scale starts as 0, and so the whole.
+  void start_at_zero() {
+    norm_.each_parameter([](nn::Parameter& p) { p.init = {}; });
+  }
 
  private:
   Conv& conv_;
@@ -135,12 +144,24 @@ constexpr float kMobileNetSlope = .2f;
 /// y = scale x + bias with two learnt numbers.
 class LearnableAffine final : public Layer {
  public:
-  LearnableAffine();
+  explicit LearnableAffine(double learning_rate = 1);  // a multiple of the optimiser's
   Variable operator()(Tape& tape, const Variable& x) const override;
 
  private:
   Variable scale_, bias_;
 };
+
+/// How the linear layers of a module and all below start, their biases being 0: SVTR's truncated
+/// normal of deviation 0.02; Glorot's normal (Glorot and Bengio 2010); the same, uniform, which
+/// Paddle's layers have unless told otherwise.
+void start_truncated_normal(nn::Module& module);
+void start_glorot_normal(nn::Module& module);
+void start_glorot_uniform(nn::Module& module);
+
+/// How the convolutions of a module and all below start: He's uniform; or what Paddle's layers do
+/// unless told otherwise, whose normal counts the inputs of all groups (depthwise convolutions).
+void start_he_uniform(nn::Module& module);
+void start_over_all_channels(nn::Module& module);
 
 /// The rounding of channel counts to a multiple that all PaddleOCR's mobile nets use.
 int64_t make_divisible(double v, int64_t divisor);

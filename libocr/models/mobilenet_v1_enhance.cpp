@@ -12,8 +12,11 @@ class DepthwiseSeparable final : public Layer {
       : depthwise_(add<ConvBn>("_depthwise_conv", in, mid, window(kernel, stride), mid,
                                Act::kHardSwish, kUnderscored)),
         gate_(gate ? &add<SqueezeExcite>("_se", mid, kPaddleSlope) : nullptr),
-        pointwise_(add<ConvBn>("_pointwise_conv", mid, out, window(1), 1, Act::kHardSwish,
-                               kUnderscored)) {}
+        pointwise_(
+            add<ConvBn>("_pointwise_conv", mid, out, window(1), 1, Act::kHardSwish, kUnderscored)) {
+    depthwise_.spare_norm();
+    pointwise_.spare_norm();
+  }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
     Variable y = depthwise_(tape, x);
@@ -52,6 +55,7 @@ class MobileNetV1Enhance final : public Backbone {
     for (int i = 0; i < 5; ++i) block(512, 512, 5, 1, false);
     block(512, 1024, 5, {2, 1}, true);
     block(1024, 1024, 5, last_stride, true);
+    stem_.spare_norm();
     channels_ = {scaled(1024, o)};
   }
 

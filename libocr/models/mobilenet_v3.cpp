@@ -51,12 +51,13 @@ int64_t scaled(double channels, double scale) { return make_divisible(channels *
 
 class ResidualUnit final : public Layer {
  public:
-  ResidualUnit(int64_t in, int64_t mid, int64_t out, int kernel, Size stride, bool gate, Act act)
+  ResidualUnit(int64_t in, int64_t mid, int64_t out, int kernel, Size stride, bool gate, Act act,
+               bool shortcut)
       : expand_(add<ConvBn>("expand_conv", in, mid, window(1), 1, act)),
         depthwise_(add<ConvBn>("bottleneck_conv", mid, mid, window(kernel, stride), mid, act)),
         gate_(gate ? &add<SqueezeExcite>("mid_se", mid, kMobileNetSlope) : nullptr),
         project_(add<ConvBn>("linear_conv", mid, out, window(1))),
-        shortcut_(in == out && stride == Size(1)) {}
+        shortcut_(shortcut && in == out && stride == Size(1)) {}
 
   Variable operator()(Tape& tape, const Variable& x) const override {
     Variable y = depthwise_(tape, expand_(tape, x));
@@ -77,22 +78,24 @@ class MobileNetV3Det final : public Backbone {
  public:
   explicit MobileNetV3Det(const MobileNetV3Options& o) {
     const auto [rows, last] = size_of(o);
+    const size_t first = o.model_name == "large" ? 2 : 0;  // a row up to it ends no stage
     int64_t in = scaled(16, o.scale);
     stem_ = &add<ConvBn>("conv", 3, in, window(3, 2), 1, Act::kHardSwish);
     next_stage();
     for (size_t i = 0; i < rows.size(); ++i) {
       const Row& r = rows[i];
-      if (r.stride == 2 && i > 2) {
+      if (r.stride == 2 && i > first) {
         channels_.push_back(in);
         next_stage();
       }
       const int64_t out = scaled(r.out, o.scale);
       stages_.back()->append<ResidualUnit>(in, scaled(r.expanded, o.scale), out, r.kernel, r.stride,
-                                           r.gate && !o.disable_se, r.act);
+                                           r.gate && !o.disable_se, r.act, true);
       in = out;
     }
     channels_.push_back(scaled(last, o.scale));
     stages_.back()->append<ConvBn>(in, channels_.back(), window(1), 1, Act::kHardSwish);
+    start_over_all_channels(*this);
   }
 
   std::vector<Variable> operator()(Tape& tape, const Variable& images) const override {
@@ -130,15 +133,20 @@ class MobileNetV3Rec final : public Backbone {
     for (size_t i = 0; i < rows.size(); ++i) {
       const Row& r = rows[i];
       Size stride = 1;
-      for (size_t k = 0; k < places.size(); ++k)
-        if (places[k] == i) stride = large && k == 0 ? Size(strides[k]) : Size(strides[k], 1);
+      bool shortcut = true;  // PaddleOCR's blocks with a stride per axis have none, even if it is 1
+      for (size_t k = 0; k < places.size(); ++k) {
+        if (places[k] != i) continue;
+        shortcut = large && k == 0;
+        stride = shortcut ? Size(strides[k]) : Size(strides[k], 1);
+      }
       const int64_t out = scaled(r.out, o.scale);
-      blocks_->append<ResidualUnit>(in, scaled(r.expanded, o.scale), out, r.kernel, stride, r.gate,
-                                    r.act);
+      blocks_->append<ResidualUnit>(in, scaled(r.expanded, o.scale), out, r.kernel, stride,
+                                    r.gate && !o.disable_se, r.act, shortcut);
       in = out;
     }
     channels_ = {scaled(last, o.scale)};
     last_ = &add<ConvBn>("conv2", in, channels_[0], window(1), 1, Act::kHardSwish);
+    start_over_all_channels(*this);
   }
 
   std::vector<Variable> operator()(Tape& tape, const Variable& images) const override {

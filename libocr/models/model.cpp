@@ -24,6 +24,11 @@ Outputs Model::operator()(Tape& tape, const Variable& images) const {
   return head_(tape, neck_ ? (*neck_)(tape, features) : features.back());
 }
 
+Outputs Model::guided(Tape& tape, const Variable& images, const Variable& tokens) const {
+  const std::vector<Variable> features = backbone_(tape, images);
+  return head_.guided(tape, neck_ ? (*neck_)(tape, features) : features.back(), tokens);
+}
+
 namespace {
 
 // Options by their own description, without the key that chose them. What a maker refuses is told
@@ -109,22 +114,31 @@ std::unique_ptr<Neck> make_neck(const ArchitectureConfig& a, const Backbone& bac
 
 // MultiHead's branches are a list of maps of one key: `- CTCHead: {Neck: ..., Head: ...}`.
 std::unique_ptr<Head> make_multi(const Node& node, int64_t in, int64_t classes,
-                                 ReadContext& context) {
+                                 ReadContext& context, bool with_guides) {
   const std::string path = "Architecture.Head";
   config::Reader reader(node, path, context);
   std::vector<config::NamedNode> branches;
   reader.ignore("name");
-  reader.ignore("use_pool");
-  reader.ignore("use_pos");
+  MultiHeadOptions options;
+  bool pool = false, ctc = false;
+  reader.field("use_pool", pool);
+  reader.field("use_pos", options.use_pos);
   reader.required("head_list", branches);
   reader.finish();
-  MultiHeadOptions options;
-  bool ctc = false;
+  if (pool) node.fail(path + ".use_pool (of SVTRv2) is not built");
   for (const config::NamedNode& branch : branches) {
+    if (branch.name == "NRTRHead") {
+      NrtrOptions nrtr;
+      config::Reader keys(branch.arguments, path + ".head_list.NRTRHead", context);
+      nrtr.describe(keys);
+      keys.finish();
+      nrtr.classes = classes + 3;  // a blank, an unknown, two marks; CTC's classes hold its blank
+      if (with_guides) options.nrtr = nrtr;
+      continue;
+    }
     if (branch.name != "CTCHead") {
       context.warnings.push_back(cat(branch.name_node.where(), ": ", branch.name,
-                                     " only guides a training and is left out: the CTC branch "
-                                     "trains alone"));
+                                     " only guides a training and is left out"));
       continue;
     }
     ctc = true;
@@ -150,7 +164,7 @@ std::unique_ptr<Head> make_multi(const Node& node, int64_t in, int64_t classes,
 }
 
 std::unique_ptr<Head> make_head(const ArchitectureConfig& a, int64_t in, int64_t classes,
-                                ReadContext& context) {
+                                ReadContext& context, bool with_guides) {
   const NamedSection& h = a.head;
   if (!h.present()) a.node.fail("Architecture has no Head");
   const auto made = [&](auto options, auto make) {
@@ -166,7 +180,7 @@ std::unique_ptr<Head> make_head(const ArchitectureConfig& a, int64_t in, int64_t
       return make_ctc_head(in, o);
     });
   if (a.model_type == "rec" && h.name == "MultiHead")
-    return make_multi(h.node, in, classes, context);
+    return make_multi(h.node, in, classes, context, with_guides);
   const std::vector<std::string> known = a.model_type == "det" ? std::vector<std::string>{"DBHead"}
                                          : a.model_type == "cls"
                                              ? std::vector<std::string>{"ClsHead"}
@@ -179,7 +193,7 @@ std::unique_ptr<Head> make_head(const ArchitectureConfig& a, int64_t in, int64_t
 }  // namespace
 
 std::unique_ptr<Model> build_model(const ArchitectureConfig& a, int64_t classes,
-                                   ReadContext& context) {
+                                   ReadContext& context, bool with_guides) {
   if (!a.models.is_null())
     a.models.fail("distillation (Architecture.Models) is not built: train the student alone");
   if (a.model_type != "det" && a.model_type != "rec" && a.model_type != "cls")
@@ -190,7 +204,7 @@ std::unique_ptr<Model> build_model(const ArchitectureConfig& a, int64_t classes,
   std::unique_ptr<Neck> neck = make_neck(a, *backbone, context);
   if (!neck && a.model_type == "det") a.node.fail("Architecture has no Neck");
   const int64_t in = neck ? neck->channels() : backbone->channels().back();
-  std::unique_ptr<Head> head = make_head(a, in, classes, context);
+  std::unique_ptr<Head> head = make_head(a, in, classes, context, with_guides);
   return std::make_unique<Model>(std::move(backbone), std::move(neck), std::move(head));
 }
 

@@ -13,6 +13,9 @@ class Model final : public Block {
   Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck, std::unique_ptr<Head> head);
   /// images [N, 3, H, W]; see Outputs for what comes back in training and in evaluation.
   Outputs operator()(Tape& tape, const Variable& images) const;
+  /// The same with what branches say that only guide a training: see Head::guided.
+  Outputs guided(Tape& tape, const Variable& images, const Variable& tokens) const;
+  bool has_guide() const { return head_.has_guide(); }
   std::optional<Size> image_size() const { return backbone_.image_size(); }
 
  private:
@@ -24,9 +27,11 @@ class Model final : public Block {
 /// Builds what `architecture` names; the parameters are unset until initialize(). `classes`: how
 /// many a recognition head tells apart, blank included (the dictionary's size says). Throws
 /// ConfigError, with the place in the file, for an unknown net or key (with the known names), and
-/// for what is known and not built: TPS and STN transforms, PPHGNet, LKPAN, distillation. Branches
-/// that only guide a training (NRTR, SAR) are left out with a warning.
+/// for what is known and not built: TPS and STN transforms, PPHGNet, LKPAN, distillation. SAR,
+/// which only guides a training, is left out with a warning; NRTR does too, and is built unless
+/// `with_guides` is false (export, evaluation).
 std::unique_ptr<Model> build_model(const train::config::ArchitectureConfig& architecture,
-                                   int64_t classes, train::config::ReadContext& context);
+                                   int64_t classes, train::config::ReadContext& context,
+                                   bool with_guides = true);
 
 }  // namespace ocr::models

@@ -40,6 +40,7 @@ struct SequenceOptions {
   int dims = 64, depth = 2, hidden_dims = 120, num_heads = 8, local_kernel = 7;
   std::optional<double> mlp_ratio;
   std::vector<int> kernel_size{3, 3};
+  bool use_guide = false;  // MultiHead: cut off from the backbone, for a guide to teach that
   bool qkv_bias = true;
   double drop_rate = .1, attn_drop_rate = .1, drop_path = 0;
   template <class V>
@@ -53,7 +54,7 @@ struct SequenceOptions {
     v.field("local_kernel", local_kernel);
     v.field("mlp_ratio", mlp_ratio);
     v.field("kernel_size", kernel_size);
-    v.ignore("use_guide");  // cuts the branch off from the backbone, for a guide to teach that
+    v.field("use_guide", use_guide);
     v.field("qkv_bias", qkv_bias);
     v.field("drop_rate", drop_rate);
     v.field("attn_drop_rate", attn_drop_rate);

@@ -46,6 +46,13 @@ class Neck : public Block {
 class Head : public Block {
  public:
   virtual Outputs operator()(Tape& tape, const Variable& features) const = 0;
+  /// The same with the outputs of branches that only guide a training, from the text so far:
+  /// `tokens` i64 [N, T] of NRTRLabelEncode. Heads without such a branch ignore it.
+  virtual Outputs guided(Tape& tape, const Variable& features, const Variable& /*tokens*/) const {
+    return (*this)(tape, features);
+  }
+  /// Whether guided() gives more: "nrtr" logits [N, T, classes].
+  virtual bool has_guide() const { return false; }
 };
 
 }  // namespace ocr::models

@@ -29,7 +29,10 @@ class DepthwiseSeparable final : public Layer {
   DepthwiseSeparable(int64_t in, int64_t out, const Row& r)
       : depthwise_(add<ConvBn>("dw_conv", in, in, window(r.kernel, r.stride), in, Act::kHardSwish)),
         gate_(r.gate ? &add<SqueezeExcite>("se", in, kPaddleSlope) : nullptr),
-        pointwise_(add<ConvBn>("pw_conv", in, out, window(1), 1, Act::kHardSwish)) {}
+        pointwise_(add<ConvBn>("pw_conv", in, out, window(1), 1, Act::kHardSwish)) {
+    depthwise_.spare_norm();
+    pointwise_.spare_norm();
+  }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
     Variable y = depthwise_(tape, x);
@@ -52,6 +55,7 @@ class PPLCNet final : public Backbone {
       for (const Row& r : rows)
         stages_.back()->append<DepthwiseSeparable>(scaled(r.in, o), scaled(r.out, o), r);
     }
+    stem_.spare_norm();
     last_ = &add<Conv>("last_conv", scaled(512, o), o.class_expand, window(1), 1, false);
     channels_ = {o.class_expand};
   }

@@ -36,7 +36,7 @@ int64_t scaled(double channels, double scale) { return make_divisible(channels *
 // Hard swish, then a learnt affine.
 class AffineAct final : public Block {
  public:
-  AffineAct() : affine_(add<LearnableAffine>("lab")) {}
+  explicit AffineAct(double rate) : affine_(add<LearnableAffine>("lab", rate)) {}
   Variable operator()(Tape& tape, const Variable& x) const {
     return affine_(tape, activate(tape, x, Act::kHardSwish));
   }
@@ -49,18 +49,22 @@ class AffineAct final : public Block {
 // 2 in both directions has no activation.
 class RepLayer final : public Layer {
  public:
-  RepLayer(int64_t in, int64_t out, int kernel, Size stride, int64_t groups, int branches)
+  RepLayer(int64_t in, int64_t out, int kernel, Size stride, int64_t groups,
+           const PPLCNetV3Options& o)
       : identity_(in == out && stride == Size(1) ? &add<BatchNorm>("identity", in) : nullptr),
         branches_(add<List<ConvBn>>("conv_kxk")),
         act_(nullptr),
         active_(stride != Size(2)) {
-    for (int i = 0; i < branches; ++i) branches_.append(in, out, window(kernel, stride), groups);
+    const int branches = o.conv_kxk_num;
+    for (int i = 0; i < branches; ++i)
+      branches_.append(in, out, window(kernel, stride), groups).spare_norm();
     if (kernel == 1 && groups == 1 && stride == Size(1) && branches + (identity_ ? 1 : 0) > 2)
       merged_ = std::make_shared<train::PointwiseBranchesOp>(branches, identity_ != nullptr,
                                                              branches_[0].norm().options().epsilon);
-    if (kernel > 1) pointwise_ = &add<ConvBn>("conv_1x1", in, out, window(1, stride), groups);
-    affine_ = &add<LearnableAffine>("lab");
-    act_ = &add<AffineAct>("act");
+    if (kernel > 1)
+      pointwise_ = &add<ConvBn>("conv_1x1", in, out, window(1, stride), groups).spare_norm();
+    affine_ = &add<LearnableAffine>("lab", o.lab_lr);
+    act_ = &add<AffineAct>("act", o.lab_lr);
   }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
@@ -119,10 +123,10 @@ class RepLayer final : public Layer {
 
 class LcBlock final : public Layer {
  public:
-  LcBlock(int64_t in, int64_t out, int kernel, Size stride, bool gate, int branches)
-      : depthwise_(add<RepLayer>("dw_conv", in, in, kernel, stride, in, branches)),
+  LcBlock(int64_t in, int64_t out, int kernel, Size stride, bool gate, const PPLCNetV3Options& o)
+      : depthwise_(add<RepLayer>("dw_conv", in, in, kernel, stride, in, o)),
         gate_(gate ? &add<SqueezeExcite>("se", in, kPaddleSlope) : nullptr),
-        pointwise_(add<RepLayer>("pw_conv", in, out, 1, 1, 1, branches)) {}
+        pointwise_(add<RepLayer>("pw_conv", in, out, 1, 1, 1, o)) {}
 
   Variable operator()(Tape& tape, const Variable& x) const override {
     Variable y = depthwise_(tape, x);
@@ -142,11 +146,16 @@ class PPLCNetV3 final : public Backbone {
       : det_(o.det), stem_(add<ConvBn>("conv1", 3, scaled(16, o.scale), window(3, 2))) {
     if (o.conv_kxk_num < 1)
       throw train::Error(train::cat("conv_kxk_num must be at least 1, not ", o.conv_kxk_num));
+    if (o.lr_mult_list.size() != 6)
+      throw train::Error(
+          train::cat("lr_mult_list must have 6 numbers, not ", o.lr_mult_list.size()));
+    stem_.spare_norm().scale_learning_rate(static_cast<float>(o.lr_mult_list[0]));
     for (const auto& rows : stages()) {
       stages_.push_back(&add<Sequential>("blocks" + std::to_string(stages_.size() + 2)));
       for (const Row& r : rows)
         stages_.back()->append<LcBlock>(scaled(r.in, o.scale), scaled(r.out, o.scale), r.kernel,
-                                        det_ ? r.det_stride : r.rec_stride, r.gate, o.conv_kxk_num);
+                                        det_ ? r.det_stride : r.rec_stride, r.gate, o);
+      stages_.back()->scale_learning_rate(static_cast<float>(o.lr_mult_list[stages_.size()]));
     }
     if (!det_) {
       channels_ = {scaled(512, o.scale)};

@@ -29,7 +29,7 @@ class RepDepthwise final : public Layer {
 
 class MixerBlock final : public Layer {
  public:
-  MixerBlock(int64_t in, int64_t out, Size stride, bool gate)
+  MixerBlock(int64_t in, int64_t out, Size stride, bool gate, double gate_rate)
       : residual_(in == out && stride == Size(1)),
         tokens_(add<Sequential>("token_mixer")),
         channels_(add<Sequential>("channel_mixer")) {
@@ -37,9 +37,12 @@ class MixerBlock final : public Layer {
       tokens_.append_as<RepDepthwise>("rep_dw", in);
     else
       tokens_.append_as<ConvBn>("dw_conv", in, in, window(3, stride), in);
-    if (gate) tokens_.append_as<SqueezeExcite>("se", in, kPaddleSlope);
+    if (gate)
+      tokens_.append_as<SqueezeExcite>("se", in, kPaddleSlope)
+          .scale_learning_rate(static_cast<float>(gate_rate));
     channels_.append_as<ConvBn>("expand", in, 2 * in, window(1), 1, Act::kGelu);
-    channels_.append_as<ConvBn>("compress", 2 * in, out, window(1));
+    auto& compress = channels_.append_as<ConvBn>("compress", 2 * in, out, window(1));
+    if (residual_) compress.start_at_zero();  // a block begins as its token mixer
   }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
@@ -67,7 +70,9 @@ class BranchStem final : public Layer {
         stem2a_(add<ConvBn>("stem2a", mid, mid / 2, ahead(), 1, Act::kRelu)),
         stem2b_(add<ConvBn>("stem2b", mid / 2, mid, ahead(), 1, Act::kRelu)),
         stem3_(add<ConvBn>("stem3", 2 * mid, mid, window(3, 2), 1, Act::kRelu)),
-        stem4_(add<ConvBn>("stem4", mid, out, window(1), 1, Act::kRelu)) {}
+        stem4_(add<ConvBn>("stem4", mid, out, window(1), 1, Act::kRelu)) {
+    for (ConvBn* conv : {&stem1_, &stem2a_, &stem2b_, &stem3_, &stem4_}) conv->spare_norm();
+  }
 
   Variable operator()(Tape& tape, const Variable& images) const override {
     const Variable x = stem1_(tape, images);
@@ -146,14 +151,19 @@ class PPLCNetV4 final : public Backbone {
       throw train::Error("model_size '" + o.model_size +
                          "': PPLCNetV4 has the sizes 'tiny', 'small' and 'medium'");
     const Layout layout = det_ ? det_layout(o.model_size) : rec_layout(o.model_size);
-    add_stem(layout);
+    if (o.lr_mult_list.size() != 6)
+      throw train::Error(
+          train::cat("lr_mult_list must have 6 numbers, not ", o.lr_mult_list.size()));
+    const auto rate = [&](size_t i) { return det_ ? 1 : o.lr_mult_list[i]; };
+    add_stem(layout, rate(0));
     for (size_t i = 0; i < layout.stages.size(); ++i) {
       stages_.push_back(
           &add<Sequential>(det_ ? train::cat("blocks_s", i + 1) : train::cat("blocks", i + 2)));
       for (const Row& r : layout.stages[i])
-        stages_.back()->append<MixerBlock>(r.in, r.out, r.stride, r.gate);
+        stages_.back()->append<MixerBlock>(r.in, r.out, r.stride, r.gate, rate(i + 1));
       if (det_ || i + 1 == layout.stages.size()) channels_.push_back(layout.stages[i].back().out);
     }
+    start_over_all_channels(*this);
   }
 
   std::vector<Variable> operator()(Tape& tape, const Variable& images) const override {
@@ -168,10 +178,12 @@ class PPLCNetV4 final : public Backbone {
   }
 
  private:
-  void add_stem(const Layout& layout) {
+  void add_stem(const Layout& layout, double rate) {
     const int mid = layout.stem_mid, out = layout.stem_out;
     if (layout.branch_stem) {
-      stem_ = &add<BranchStem>(det_ ? "stem" : "conv1", mid, out);
+      auto& branches = add<BranchStem>(det_ ? "stem" : "conv1", mid, out);
+      branches.scale_learning_rate(static_cast<float>(rate));
+      stem_ = &branches;
       return;
     }
     auto& simple = add<Sequential>("conv1");

@@ -44,6 +44,7 @@ class DbFpn final : public Neck {
     for (size_t i = kScales; i-- > 0;)
       smooth_[i] = &add<Conv>(train::cat("p", i + 2, "_conv"), channels_, channels_ / 4, window(3),
                               1, false);
+    start_he_uniform(*this);
   }
 
   Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
@@ -64,7 +65,9 @@ class GatedConv final : public Layer {
   GatedConv(int64_t in, int64_t out, int kernel, bool shortcut)
       : conv_(add<Conv>("in_conv", in, out, window(kernel), 1, false)),
         gate_(add<SqueezeExcite>("se_block", out, kMobileNetSlope)),
-        shortcut_(shortcut) {}
+        shortcut_(shortcut) {
+    start_he_uniform(conv_);
+  }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
     const Variable y = conv_(tape, x);
@@ -165,6 +168,8 @@ class RepLkFpn final : public Neck {
       pointwise_.append(channels_, channels_ / 4, window(1), 1, false);
       gate_.append(channels_ / 4, kMobileNetSlope);
     }
+    start_over_all_channels(depthwise_);
+    start_he_uniform(pointwise_);
   }
 
   Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {

@@ -40,6 +40,7 @@ class RnnEncoder final : public Encoder {
 class LinearEncoder final : public Encoder {
  public:
   LinearEncoder(int64_t in, int hidden) : fc_(add<nn::Linear>("fc", in, hidden)) {
+    fc_.set_weight_decay(1e-5f);  // PaddleOCR's, beyond the configuration
     channels = hidden;
   }
   Variable operator()(Tape& tape, const Variable& row) const override {
@@ -88,6 +89,8 @@ class SvtrEncoder final : public Encoder {
         join_(swish("conv4", 2 * in, in / 8, kernel_of(o))),
         last_(swish("conv1x1", in / 8, o.dims, 1)) {
     for (int i = 0; i < o.depth; ++i) list_.append(Blocks::options(o.hidden_dims, o, 2));
+    start_truncated_normal(list_);
+    for (ConvBn* conv : {&reduce1_, &reduce2_, &expand_, &join_, &last_}) start_he_uniform(*conv);
     channels = o.dims;
   }
 
@@ -122,6 +125,8 @@ class LightSvtrEncoder final : public Encoder {
         blocks_(list_, add<LayerNorm>("norm", o.dims, 1e-6f)),
         skip_(add<ConvBn>("skip_conv", in, o.dims, window(1), 1, Act::kSwish, kSvtrNames)) {
     for (int i = 0; i < o.depth; ++i) list_.append(Blocks::options(o.dims, o, 4));
+    start_truncated_normal(list_);
+    for (ConvBn* conv : {&reduce_, &skip_}) start_he_uniform(*conv);
     channels = o.dims;
   }
 

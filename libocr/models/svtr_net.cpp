@@ -73,6 +73,8 @@ class SvtrNet final : public Backbone {
         merges_[s] = &add<SubSample>(cat("sub_sample", s + 1), o.embed_dim[s], o.embed_dim[s + 1],
                                      o.patch_merging == "Pool");
     }
+    start_truncated_normal(*this);
+    start_he_uniform(*this);
     channels_ = {o.last_stage ? o.out_channels : o.embed_dim[2]};
     if (o.last_stage)
       last_ = &add<Conv>("last_conv", o.embed_dim[2], o.out_channels, window(1), 1, false);

@@ -8,7 +8,8 @@
 #include "libocr/metrics/recognition_metric.h"
 #include "libocr/postprocess/ctc.h"
 #include "libocr/postprocess/db.h"
-#include "libtrain/autograd/ctc.h"
+#include "libocr/training/losses.h"
+#include "libocr/training/section.h"
 #include "libtrain/autograd/map_loss.h"
 #include "libtrain/core/error.h"
 
@@ -99,21 +100,22 @@ class OcrTask : public train::Task {
 
 class RecognitionTask final : public OcrTask {
  public:
-  RecognitionTask(const TaskParts& p, const train::CtcOptions& options,
+  RecognitionTask(const TaskParts& p, const RecognitionLossOptions& loss,
                   const RecognitionOptions& metric)
       : OcrTask(p),
         encoder_(*p.train.encoder()),
-        options_(options),
+        loss_(loss),
         metric_options_(metric),
         label_(Fields(p.train).find({"label", "label_ctc"})),
-        length_(Fields(p.train).find({"length"})) {}
+        length_(Fields(p.train).find({"length"})),
+        guide_(loss.nrtr ? Fields(p.train).find({"label_gtc", "label_sar"}) : 0) {}
 
-  Variable loss(Tape& tape, const train::data::Batch& batch, Metrics&) override {
-    const Outputs out = forward(tape, batch);
-    const Tensor& length = batch.fields[length_];
-    return train::ctc_loss(tape, out.at("ctc"), field(batch, label_),
-                           Variable::input(length.reshaped({length.numel()})), options_)
-        .loss;
+  Variable loss(Tape& tape, const train::data::Batch& batch, Metrics& parts) override {
+    const RecognitionBatch b{.images = batch.fields[image_],
+                             .labels = batch.fields[label_],
+                             .lengths = batch.fields[length_],
+                             .guide = loss_.options.nrtr ? batch.fields[guide_] : Tensor()};
+    return loss_(tape, loss_.forward(tape, model_, b), b, parts);
   }
 
  private:
@@ -144,9 +146,9 @@ class RecognitionTask final : public OcrTask {
   }
 
   const TextEncoder& encoder_;
-  train::CtcOptions options_;
+  RecognitionLoss loss_;
   RecognitionOptions metric_options_;
-  size_t label_, length_;
+  size_t label_, length_, guide_;
   RecognitionMetric metric_;
 };
 
@@ -230,72 +232,6 @@ class ClassificationTask final : public OcrTask {
   int64_t right_ = 0, all_ = 0;
 };
 
-// A section's keys through `take(reader)`, `name` aside.
-template <class Take>
-void read_section(const config::NamedSection& section, const char* path,
-                  config::ReadContext& context, Take&& take) {
-  config::Reader reader(section.node, path, context);
-  reader.ignore("name");
-  take(reader);
-  reader.finish();
-}
-
-train::CtcOptions ctc_options(const config::NamedSection& loss, config::ReadContext& context) {
-  train::CtcOptions options;
-  if (loss.name == "CTCLoss") {
-    read_section(loss, "Loss", context,
-                 [&](config::Reader& r) { r.field("use_focal_loss", options.focal); });
-    return options;
-  }
-  if (loss.name != "MultiLoss")
-    loss.node.fail(cat("Loss.name '", loss.name,
-                       "' is not built for recognition: there are CTCLoss and MultiLoss"));
-  std::vector<config::NamedNode> parts;
-  read_section(loss, "Loss", context, [&](config::Reader& r) {
-    r.field("loss_config_list", parts);
-    for (const char* weight : {"weight_1", "weight_2", "gtc_loss"}) r.ignore(weight);
-  });
-  bool ctc = false;
-  for (const config::NamedNode& part : parts) {
-    if (part.name != "CTCLoss") {
-      context.warnings.push_back(
-          cat(part.name_node.where(), ": ", part.name, " is left out, as its branch is"));
-      continue;
-    }
-    ctc = true;
-    config::Reader r(part.arguments, "Loss.loss_config_list.CTCLoss", context);
-    r.field("use_focal_loss", options.focal);
-    r.finish();
-  }
-  if (!ctc) loss.node.fail("Loss.loss_config_list has no CTCLoss");
-  return options;
-}
-
-train::DbLossOptions db_loss_options(const config::NamedSection& loss,
-                                     config::ReadContext& context) {
-  if (loss.name != "DBLoss")
-    loss.node.fail(cat("Loss.name '", loss.name, "' is not built for detection: there is DBLoss"));
-  train::DbLossOptions o;
-  std::string main = "DiceLoss";
-  read_section(loss, "Loss", context, [&](config::Reader& r) {
-    r.field("alpha", o.alpha);
-    r.field("beta", o.beta);
-    r.field("ohem_ratio", o.ratio);
-    r.field("eps", o.epsilon);
-    r.field("main_loss_type", main);
-    r.ignore("balance_loss");
-  });
-  if (main == "DiceFocalLoss") {
-    context.warnings.push_back(
-        cat(loss.node.where(), ": Loss.main_loss_type DiceFocalLoss: its focal part is left out"));
-    main = "DiceLoss";
-  }
-  if (main != "DiceLoss" && main != "BCELoss")
-    loss.node.fail(cat("Loss.main_loss_type '", main, "': there are DiceLoss and BCELoss"));
-  o.dice = main == "DiceLoss";
-  return o;
-}
-
 }  // namespace
 
 DbOptions db_options(const config::NamedSection& post, config::ReadContext& context) {
@@ -340,7 +276,8 @@ std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& 
         r.field("is_filter", metric.is_filter);
         r.ignore("main_indicator");
       });
-    return std::make_unique<RecognitionTask>(p, ctc_options(c.loss, context), metric);
+    return std::make_unique<RecognitionTask>(
+        p, recognition_loss_options(c.loss, p.model.has_guide(), context), metric);
   }
   if (c.loss.name != "ClsLoss")
     c.loss.node.fail(

@@ -19,10 +19,10 @@ struct TaskParts {
 /// Loss and evaluation as `Loss`, `PostProcess` and `Metric` say.
 ///
 /// Detection: DBLoss; hmean, precision, recall of boxes. Recognition: CTCLoss, alone or in a
-/// MultiLoss; exact matches of raw text (which decides on the best checkpoint, unless the
-/// dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER. Classification: ClsLoss; acc.
-/// Throws ConfigError with the place for another loss, or for transforms that do not give what the
-/// loss needs.
+/// MultiLoss with NRTRLoss; exact matches of raw text (which decides on the best checkpoint, unless
+/// the dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER. Classification: ClsLoss;
+/// acc. Throws ConfigError with the place for another loss, or for transforms that do not give what
+/// the loss needs.
 std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
 
 /// DB's options of `PostProcess`; defaults where the section is absent.

@@ -118,6 +118,11 @@ void Module::set_weight_decay(float decay) {
   for (const auto& [name, child] : children_) child->set_weight_decay(decay);
 }
 
+void Module::each_parameter(const std::function<void(Parameter&)>& f) {
+  for (Parameter& p : own_) f(p);
+  for (const auto& [name, child] : children_) child->each_parameter(f);
+}
+
 void Module::set_requires_grad(bool on) {
   for (Parameter& p : own_) p.variable.set_requires_grad(on);
   for (const auto& [name, child] : children_) child->set_requires_grad(on);

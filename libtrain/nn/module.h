@@ -1,6 +1,7 @@
 // Module: a piece of a model that owns named parameters, buffers and other modules.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -81,6 +82,9 @@ class Module {
   /// For the parameters of this module and all below: multiplies what they had.
   void scale_learning_rate(float factor);
   void set_weight_decay(float decay);
+  /// Lets `f` change what the parameters of this module and all below ask for: start, rate, decay.
+  /// It sees the last part of each name.
+  void each_parameter(const std::function<void(Parameter&)>& f);
   /// Freezes or unfreezes every parameter of this module and all below.
   void set_requires_grad(bool on);
 

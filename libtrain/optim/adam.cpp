@@ -32,7 +32,8 @@ std::vector<ParameterRule> with_exclusions(const std::vector<nn::Parameter>& par
 Adam::Adam(std::vector<nn::Parameter> parameters, const AdamOptions& options,
            std::span<const ParameterRule> rules)
     : Optimizer(parameters, options.learning_rate, options.weight_decay,
-                with_exclusions(parameters, options, rules), {"moment1", "moment2"}),
+                with_exclusions(parameters, options, rules), {"moment1", "moment2"},
+                options.decoupled),
       options_(options) {}
 
 void Adam::update(Item& item, double rate, const float* grad, float* w, int64_t n) {
@@ -44,7 +45,7 @@ void Adam::update(Item& item, double rate, const float* grad, float* w, int64_t 
   const auto b1 = static_cast<float>(options_.beta1), b2 = static_cast<float>(options_.beta2);
   const auto c1 = static_cast<float>(1 - options_.beta1);
   const auto c2 = static_cast<float>(1 - options_.beta2);
-  const auto l2 = static_cast<float>(options_.decoupled ? 0 : item.weight_decay);
+  const auto l2 = static_cast<float>(options_.decoupled ? item.penalty : item.weight_decay);
   const auto keep = static_cast<float>(options_.decoupled ? 1 - rate * item.weight_decay : 1);
   float* const moment1 = item.slots[0].data<float>();
   float* const moment2 = item.slots[1].data<float>();

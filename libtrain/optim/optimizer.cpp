@@ -48,15 +48,16 @@ int64_t freeze(std::span<nn::Parameter> parameters, std::span<const std::string>
 
 Optimizer::Optimizer(std::vector<nn::Parameter> parameters, double learning_rate,
                      double weight_decay, std::span<const ParameterRule> rules,
-                     std::vector<std::string> slot_names)
+                     std::vector<std::string> slot_names, bool decoupled)
     : learning_rate(learning_rate),
       parameters_(std::move(parameters)),
       items_(parameters_.size()),
       slot_names_(std::move(slot_names)) {
   for (size_t i = 0; i < items_.size(); ++i) {  // the layer's own settings, then the rules
     items_[i].lr_multiplier = parameters_[i].lr_multiplier;
-    items_[i].weight_decay =
-        parameters_[i].weight_decay ? double{*parameters_[i].weight_decay} : weight_decay;
+    const double own = parameters_[i].weight_decay ? double{*parameters_[i].weight_decay} : 0;
+    items_[i].penalty = decoupled ? own : 0;
+    items_[i].weight_decay = parameters_[i].weight_decay && !decoupled ? own : weight_decay;
     items_[i].slots.resize(slot_names_.size());
   }
   for (const ParameterRule& rule : rules) {

@@ -52,14 +52,17 @@ class Optimizer {
   /// What one parameter's update needs and keeps.
   struct Item {
     double lr_multiplier = 1, weight_decay = 0;
-    int64_t steps = 0;          // updates of this parameter so far, the present one included
+    double penalty = 0;  // the layer's own decay where the optimiser's is decoupled: both act
+    int64_t steps = 0;   // updates of this parameter so far, the present one included
     std::vector<Tensor> slots;  // as many as slot_names(), f32 in the parameter's shape
   };
 
-  /// `weight_decay` is what holds where no rule says otherwise. Throws Error naming a rule's
-  /// pattern that matches no parameter.
+  /// `weight_decay` is what holds where no rule says otherwise; a layer's own decay, which is an L2
+  /// penalty, stands in its place, or beside it where that is `decoupled` (as in Paddle's AdamW).
+  /// Throws Error naming a rule's pattern that matches no parameter.
   Optimizer(std::vector<nn::Parameter> parameters, double learning_rate, double weight_decay,
-            std::span<const ParameterRule> rules, std::vector<std::string> slot_names);
+            std::span<const ParameterRule> rules, std::vector<std::string> slot_names,
+            bool decoupled = false);
   /// w: the n weights, grad: their gradient; both linear. `rate` includes the multiplier.
   virtual void update(Item& item, double rate, const float* grad, float* w, int64_t n) = 0;
 

@@ -43,6 +43,11 @@ std::unique_ptr<models::Model> trained(const Case& c) {
   train::config::ReadContext context;
   auto model = models::build_model(config.architecture, kClasses, context);
   model->initialize(7);
+  for (train::nn::Parameter p : model->parameters())  // Paddle starts depthwise kernels small
+    if (const train::Shape& s = p.variable.shape(); s.rank() == 4 && s[1] == 1) {
+      p.init.fan_in = s.count(1, 4);
+      train::nn::fill(p.variable.writable(), p.init, 7, p.name);
+    }
   uint64_t stream = 100;
   const auto shake = [&](train::Variable v, float low, float high) {
     const Tensor t = noise(v.shape(), ++stream, low, high);
@@ -133,7 +138,7 @@ TEST_P(Architectures, FileGivesWhatTheTrainedNetGives) {
     net->run(context, {&feed, 1}, got);
     ASSERT_EQ(got[0].shape(), wanted.of_net.shape());
     for (int64_t i = 0; i < got[0].numel(); ++i)
-      ASSERT_NEAR(got[0].data<float>()[i], wanted.of_net.data<float>()[i], 2e-5 * wanted.range)
+      ASSERT_NEAR(got[0].data<float>()[i], wanted.of_net.data<float>()[i], 4e-5 * wanted.range)
           << "at " << i << " of " << got[0].shape().str();
   }
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "libocr/models/nrtr.h"
 #include "libtrain/autograd/ctc.h"
 #include "libtrain/autograd/map_loss.h"
 #include "libtrain/core/error.h"
@@ -67,6 +68,9 @@ TEST_P(Nets, RunsAndEveryParameterLearns) {
     EXPECT_EQ(out.begin()->second.shape(), c.evaluated);
   }
   model->train(true);
+  for (nn::Parameter& p : model->parameters())  // PP-LCNetV4's blocks start with a scale of 0
+    if (p.name.ends_with("compress.bn.weight"))
+      std::fill_n(p.variable.writable().data<float>(), p.variable.value().numel(), 1.f);
   Tape tape(eager, true);
   const Outputs out = (*model)(tape, Variable::input(noise(c.images)));
   Variable loss;
@@ -197,12 +201,81 @@ TEST(BuildModel, RefusalsNameThePlaceAndWhatThereIs) {
               HasSubstr("TPS"));
 }
 
-TEST(BuildModel, GuidesAreLeftOutWithAWarning) {
+TEST(BuildModel, NrtrGuidesATrainingAndSarIsLeftOutWithAWarning) {
   std::vector<std::string> warnings;
-  built(rec("Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {name: MultiHead, head_list: "
-            "[{CTCHead: {Neck: {name: reshape}}}, {NRTRHead: {nrtr_dim: 384}}]}"),
-        &warnings);
-  EXPECT_THAT(warnings, testing::ElementsAre(testing::HasSubstr("NRTRHead")));
+  const auto nrtr =
+      built(rec("Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {name: MultiHead, head_list: "
+                "[{CTCHead: {Neck: {name: reshape}}}, {NRTRHead: {nrtr_dim: 64}}]}"),
+            &warnings);
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_TRUE(nrtr->has_guide());
+  const auto sar =
+      built(rec("Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {name: MultiHead, head_list: "
+                "[{CTCHead: {Neck: {name: reshape}}}, {SARHead: {enc_dim: 512}}]}"),
+            &warnings);
+  EXPECT_THAT(warnings, testing::ElementsAre(testing::HasSubstr("SARHead")));
+  EXPECT_FALSE(sar->has_guide());
+}
+
+// The largest gradient of any parameter whose name begins with `part`.
+double gradient_of(const Model& model, const std::string& part) {
+  double largest = 0;
+  for (const nn::Parameter& p : model.parameters())
+    if (p.name.starts_with(part) && p.variable.grad().defined())
+      for (const float g : p.variable.grad().span<float>())
+        largest = std::max(largest, std::abs(static_cast<double>(g)));
+  return largest;
+}
+
+// With use_guide the CTC branch does not teach the backbone; without a guide it must.
+TEST(MultiHead, AGuidedBranchTeachesItsNeckAlone) {
+  const std::string neck = "{name: svtr, dims: 16, depth: 1, hidden_dims: 24, use_guide: true}";
+  for (const bool guided : {true, false}) {
+    const auto model =
+        built(rec("Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {name: MultiHead, head_list: "
+                  "[{CTCHead: {Neck: " +
+                  neck + "}}" +
+                  (guided ? ", {NRTRHead: {nrtr_dim: 64, num_decoder_layers: 1}}" : "") + "]}"));
+    Eager eager;
+    Tape tape(eager, true);
+    const Outputs out = (*model)(tape, Variable::input(noise({2, 3, 48, 80})));
+    EXPECT_FALSE(out.contains("nrtr"));
+    tape.backward(train::mean(tape, train::mul(tape, out.at("ctc"), out.at("ctc"))));
+    EXPECT_GT(gradient_of(*model, "head.ctc_encoder"), 0);
+    EXPECT_EQ(gradient_of(*model, "backbone") > 0, !guided);
+  }
+}
+
+// Step t of the decoder does not see the characters behind it.
+TEST(Nrtr, ALaterCharacterChangesNoEarlierStep) {
+  NrtrDecoder decoder({.nrtr_dim = 64, .num_decoder_layers = 2, .classes = 14});
+  decoder.initialize(7);
+  decoder.train(false);
+  const auto said = [&](int64_t last) {
+    Eager eager;
+    Tape tape(eager, false);
+    const Variable tokens = Variable::input(Tensor::from<int64_t>({1, 4}, {2, 4, 7, last}));
+    return decoder(tape, tokens, Variable::input(noise({1, 5, 64}))).value().clone();
+  };
+  const Tensor a = said(5), b = said(9);
+  constexpr int64_t kSaid = 15;  // the net has one class more than the labels
+  ASSERT_EQ(a.shape(), (Shape{1, 4, kSaid}));
+  double later = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double d = std::abs(static_cast<double>(a.data<float>()[i] - b.data<float>()[i]));
+    if (i < 3 * kSaid)
+      EXPECT_EQ(d, 0) << i;
+    else
+      later = std::max(later, d);
+  }
+  EXPECT_GT(later, 1e-3);
+}
+
+TEST(MobileNetV3, SmallDetectorsHaveFourScales) {
+  EXPECT_NO_THROW(
+      built("{model_type: det, algorithm: DB, Backbone: {name: MobileNetV3, model_name: "
+            "small, scale: 0.5}, Neck: {name: DBFPN, out_channels: 32}, Head: {name: "
+            "DBHead}}"));
 }
 
 TEST(StateDict, NamesArePaddlesOwn) {
