@@ -1,19 +1,21 @@
 // Times training steps of whole nets on made-up data, and writes weights and data for a peer that
 // is to do the same steps (scripts/bench/train.py).
 // usage: train_nets NET [--batch N] [--steps N] [--threads N] [--write FILE] [--ops]
-//   NET: see nets() below, or a training configuration whose Architecture is used.
+//   NET: kNets below, mlp, cnn, text_classifier, ctc_6625 or ctc_97; "probe" measures the machine.
+// Nothing is dropped at random and no weight decays, so that a peer's losses must be the same.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/ocr/probe.h"
 #include "libocr/models/model.h"
 #include "libtrain/autograd/ctc.h"
 #include "libtrain/autograd/map_loss.h"
@@ -74,9 +76,10 @@ struct Net {
 };
 
 constexpr int64_t kLabel = 8;
-#define SVTR_HEAD                                                                 \
-  "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: svtr, dims: 120, " \
-  "depth: 2, hidden_dims: 120, kernel_size: [1, 3], use_guide: true}, Head: {}}}]}}"
+#define SVTR_HEAD                                                                      \
+  "Head: {name: MultiHead, head_list: [{CTCHead: {Neck: {name: svtr, dims: 120, "      \
+  "depth: 2, hidden_dims: 120, kernel_size: [1, 3], use_guide: true, drop_rate: 0.0, " \
+  "attn_drop_rate: 0.0}, Head: {fc_decay: 0.0}}}]}}"
 constexpr Net kNets[] = {
     {"svtr_lcnet_1",
      "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV3, scale: 0.95, "
@@ -100,17 +103,18 @@ constexpr Net kNets[] = {
      "out_char_num: 40, out_channels: 192, patch_merging: Conv, embed_dim: [64, 128, 256], depth: "
      "[3, 6, 3], num_heads: [2, 4, 8], mixer: [Local, Local, Local, Local, Local, Local, Global, "
      "Global, Global, Global, Global, Global], local_mixer: [[7, 11], [7, 11], [7, 11]], "
-     "last_stage: true, prenorm: false, drop_path_rate: 0.0}, Neck: {name: SequenceEncoder, "
-     "encoder_type: reshape}, Head: {name: CTCHead}}",
+     "last_stage: true, prenorm: false, drop_path_rate: 0.0, last_drop: 0.0}, Neck: {name: "
+     "SequenceEncoder, "
+     "encoder_type: reshape}, Head: {name: CTCHead, fc_decay: 0.0}}",
      16, 32, 320, 97},
     {"crnn_mv3",
      "{model_type: rec, algorithm: CRNN, Backbone: {name: MobileNetV3, scale: 0.5, model_name: "
      "small, small_stride: [1, 2, 2, 2]}, Neck: {name: SequenceEncoder, encoder_type: rnn, "
-     "hidden_size: 48}, Head: {name: CTCHead}}",
+     "hidden_size: 48}, Head: {name: CTCHead, fc_decay: 0.0}}",
      32, 32, 320, 97},
     {"crnn_r34",
      "{model_type: rec, algorithm: CRNN, Backbone: {name: ResNet, layers: 34}, Neck: {name: "
-     "SequenceEncoder, encoder_type: rnn, hidden_size: 256}, Head: {name: CTCHead}}",
+     "SequenceEncoder, encoder_type: rnn, hidden_size: 256}, Head: {name: CTCHead, fc_decay: 0.0}}",
      16, 32, 100, 97},
 };
 
@@ -299,7 +303,7 @@ void run(const Options& o) {
     optimizer = std::make_unique<optim::Adam>(job.model->parameters(),
                                               optim::AdamOptions{.learning_rate = 1e-3});
   Eager eager(size_t{1} << 30);
-  std::string losses, times;
+  std::string losses, times, cpu_times;
   double profiled = 0;
   constexpr int kWarm = 1;
   for (int step = 0; step < o.steps; ++step) {
@@ -307,31 +311,41 @@ void run(const Options& o) {
     std::vector<Variable> batch;
     for (const auto& [name, tensor] : job.batch) batch.push_back(Variable::input(tensor));
     const auto start = std::chrono::steady_clock::now();
+    const std::clock_t cpu_start = std::clock();
     Tape tape(eager, true, static_cast<uint64_t>(step));
     const Variable loss = job.loss(tape, batch);
     optimizer->clear_grad();
     tape.backward(loss);
     optimizer->step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const double cpu_seconds = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
     char text[64];
     std::snprintf(text, sizeof text, "%s%.9g", step ? ", " : "",
                   static_cast<double>(*loss.value().data<float>()));
     losses += text;
     std::snprintf(text, sizeof text, "%s%.4f", step ? ", " : "", took.count() * 1e3);
     times += text;
+    std::snprintf(text, sizeof text, "%s%.4f", step ? ", " : "", cpu_seconds * 1e3);
+    cpu_times += text;
     if (step >= kWarm) profiled += took.count();
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("{\"loss\": [%s], \"ms\": [%s], \"peak_kib\": %ld, \"tensors_peak\": %zu}\n",
-              losses.c_str(), times.c_str(), usage.ru_maxrss, eager.memory().stats().peak);
+  std::printf(
+      "{\"loss\": [%s], \"ms\": [%s], \"cpu_ms\": [%s], \"peak_kib\": %ld, \"tensors_peak\": "
+      "%zu}\n",
+      losses.c_str(), times.c_str(), cpu_times.c_str(), usage.ru_maxrss,
+      eager.memory().stats().peak);
   if (o.ops) print_ops(eager, profiled, std::max(1, o.steps - kWarm));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  run(parse(argc, argv));
+  const Options options = parse(argc, argv);
+  if (options.net != "probe") return run(options), 0;
+  const app::Peak peak = app::probe_peak(options.threads);
+  std::printf("{\"gflops\": %.1f, \"gbytes\": %.1f}\n", peak.flops * 1e-9, peak.bandwidth * 1e-9);
   return 0;
 } catch (const Error& e) {
   std::fprintf(stderr, "train_nets: %s\n", e.what());
