@@ -100,6 +100,7 @@ Figures figures(const std::string& name, const Tensor& t) {
 
 struct Fixture {
   std::string config;
+  double tolerance = 0;  // of gradients and steps, relative to their norm
   int64_t classes = 0;
   Shape images;
   struct Tensors {
@@ -122,6 +123,8 @@ Fixture read(const std::string& path) {
       f.config = line.substr(kind.size() + 1);
     } else if (kind == "classes") {
       words >> f.classes;
+    } else if (kind == "tolerance") {
+      words >> f.tolerance;
     } else if (kind == "images") {
       f.images = Shape{0, 0, 0, 0};
       for (size_t i = 0; i < 4; ++i) words >> f.images[i];
@@ -196,11 +199,11 @@ Tensor map_of(const char* name, const Fixture& f, const std::function<double(dou
 
 // ---- The comparison.
 
-constexpr double kRelative = 1e-4;
+constexpr double kRelative = 1e-4;  // of a norm, where the fixture does not say otherwise
 
-void expect_close(const Figures& got, const Figures& wanted, double floor,
-                  const std::string& what) {
-  const double bound = kRelative * wanted.norm + floor;
+void expect_close(const Figures& got, const Figures& wanted, double floor, const std::string& what,
+                  double relative = kRelative) {
+  const double bound = relative * wanted.norm + floor;
   EXPECT_NEAR(got.norm, wanted.norm, bound) << what;
   EXPECT_NEAR(got.product, wanted.product, bound) << what;
 }
@@ -213,7 +216,6 @@ class Comparison {
   explicit Comparison(const Fixture& f) : f_(f) {
     config_ = train::config::parse_training_config(f.config, "fixture");
     model_ = models::build_model(config_.architecture, f.classes, context_);
-    model_->initialize(1);
     for (models::nn::StateEntry& e : model_->state_dict(models::nn::Naming::kPaddle)) {
       const Shape own = e.variable.shape();
       const Tensor t = weights(e.name, e.transposed ? Shape{own[1], own[0]} : own);
@@ -276,15 +278,16 @@ class Comparison {
       const Tensor gradient = g.defined() ? g : Tensor::zeros(e.variable.shape());
       if (const auto at = f_.parameters.find(e.name); at != f_.parameters.end())
         expect_close(figures(e.name, e.transposed ? transposed(gradient) : gradient),
-                     at->second.value, floor, cat("gradient of ", e.name));
+                     at->second.value, floor, cat("gradient of ", e.name), f_.tolerance);
       before[e.name] = e.variable.value().clone();
     }
     train::config::OptimizerConfig o = config_.optimizer;
     make_optimizer(o, model_->parameters())->step();
     for (const auto& e : entries) {
       if (e.is_buffer) {
-        if (const auto at = f_.buffers.find(e.name); at != f_.buffers.end())
-          expect_close(figures(e.name, e.variable.value()), at->second.value, 0, e.name);
+        const auto at = f_.buffers.find(e.name);
+        ASSERT_NE(at, f_.buffers.end()) << e.name;
+        expect_close(figures(e.name, e.variable.value()), at->second.value, 0, e.name);
         continue;
       }
       Tensor change = e.variable.value().clone();
@@ -292,7 +295,7 @@ class Comparison {
         change.data<float>()[i] -= before[e.name].data<float>()[i];
       if (const auto at = f_.parameters.find(e.name); at != f_.parameters.end())
         expect_close(figures(e.name, e.transposed ? transposed(change) : change), at->second.step,
-                     floor, cat("change of ", e.name));
+                     floor, cat("change of ", e.name), f_.tolerance);
     }
   }
 
