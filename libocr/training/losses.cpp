@@ -135,16 +135,17 @@ train::DbLossOptions db_loss_options(const config::NamedSection& loss,
     r.field("ohem_ratio", o.ratio);
     r.field("eps", o.epsilon);
     r.field("main_loss_type", main);
+    r.field("dice_weight", o.dice_weight);
+    r.field("focal_weight", o.focal_weight);
+    r.field("focal_alpha", o.focal_alpha);
+    r.field("focal_gamma", o.focal_gamma);
     r.ignore("balance_loss");
   });
-  if (main == "DiceFocalLoss") {
-    context.warnings.push_back(
-        cat(loss.node.where(), ": Loss.main_loss_type DiceFocalLoss: its focal part is left out"));
-    main = "DiceLoss";
-  }
-  if (main != "DiceLoss" && main != "BCELoss")
-    loss.node.fail(cat("Loss.main_loss_type '", main, "': there are DiceLoss and BCELoss"));
-  o.dice = main == "DiceLoss";
+  o.focal = main == "DiceFocalLoss";
+  if (!o.focal && main != "DiceLoss" && main != "BCELoss")
+    loss.node.fail(
+        cat("Loss.main_loss_type '", main, "': there are DiceLoss, DiceFocalLoss and BCELoss"));
+  o.dice = main != "BCELoss";
   return o;
 }
 

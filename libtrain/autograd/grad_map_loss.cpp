@@ -203,18 +203,26 @@ DbLossResult db_loss(Tape& tape, const Variable& maps, const Variable& threshold
   const auto target = [&](const Variable& v) {
     return v.shape() == one ? v : reshape(tape, v, one);
   };
-  const MapLossOptions options{.epsilon = o.epsilon, .ratio = o.ratio};
+  const MapLossOptions options{
+      .epsilon = o.epsilon, .ratio = o.ratio, .alpha = o.focal_alpha, .gamma = o.focal_gamma};
   const Variable text = target(shrink_map), mask = target(shrink_mask);
+  const auto area = [&](const Variable& p, MapLoss kind) {
+    const Variable loss = map_loss(tape, kind, p, text, mask, options);
+    if (!o.focal) return loss;
+    const auto least = static_cast<float>(o.epsilon);
+    const Variable cut = activate(tape, p, {cpu::Act::kClip, least, 1 - least});
+    const Variable focal = map_loss(tape, MapLoss::kFocal, cut, text, mask, options);
+    return add(tape, scale(tape, loss, static_cast<float>(o.dice_weight)),
+               scale(tape, focal, static_cast<float>(o.focal_weight)));
+  };
   DbLossResult r;
-  r.shrink = scale(
-      tape,
-      map_loss(tape, o.dice ? MapLoss::kDice : MapLoss::kBalancedBce, map(0), text, mask, options),
-      static_cast<float>(o.alpha));
+  r.shrink = scale(tape, area(map(0), o.dice ? MapLoss::kDice : MapLoss::kBalancedBce),
+                   static_cast<float>(o.alpha));
   r.threshold = scale(
       tape,
       map_loss(tape, MapLoss::kL1, map(1), target(threshold_map), target(threshold_mask), options),
       static_cast<float>(o.beta));
-  r.binary = map_loss(tape, MapLoss::kDice, map(2), text, mask, options);
+  r.binary = area(map(2), MapLoss::kDice);
   r.total = add(tape, add(tape, r.shrink, r.threshold), r.binary);
   return r;
 }

@@ -46,6 +46,10 @@ struct DbLossOptions {
   double alpha = 5, beta = 10;  // of the shrink map and the threshold map; the binary map counts 1
   double ratio = 3, epsilon = 1e-6;
   bool dice = true;  // the shrink map's loss: Dice (PaddleOCR's configs) or balanced cross-entropy
+  /// PaddleOCR's DiceFocalLoss: the shrink map's and the binary map's loss are dice_weight times
+  /// Dice and focal_weight times the focal loss of probabilities cut to [epsilon, 1 - epsilon].
+  bool focal = false;
+  double dice_weight = 1, focal_weight = 1, focal_alpha = .25, focal_gamma = 2;
 };
 struct DbLossResult {
   Variable total, shrink, threshold, binary;  // the parts with their weights
