@@ -173,9 +173,10 @@ const Case kCases[] = {
      kLine32},
     {"ResNetVdCrnn",
      "{model_type: rec, algorithm: CRNN, Backbone: {name: ResNet, layers: 18}, " RNN "}", kLine32},
-    {"ResNetFc",
-     "{model_type: rec, algorithm: Rosetta, Backbone: {name: ResNet, layers: 34}, Neck: {name: "
-     "SequenceEncoder, encoder_type: fc, hidden_size: 16}, Head: {name: CTCHead, mid_channels: 8}}",
+    {"MobileNetV3Fc",
+     "{model_type: rec, algorithm: Rosetta, Backbone: {name: MobileNetV3, scale: 0.35, model_name: "
+     "small, small_stride: [1, 2, 2, 2]}, Neck: {name: SequenceEncoder, encoder_type: fc, "
+     "hidden_size: 16}, Head: {name: CTCHead, mid_channels: 8}}",
      kLine32},
     {"SvtrLcNet",
      "{model_type: rec, algorithm: SVTR_LCNet, Backbone: {name: PPLCNetV3, scale: 0.35}, Head: {"
