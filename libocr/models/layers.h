@@ -146,6 +146,8 @@ class LearnableAffine final : public Layer {
  public:
   explicit LearnableAffine(double learning_rate = 1);  // a multiple of the optimiser's
   Variable operator()(Tape& tape, const Variable& x) const override;
+  const Variable& scale() const { return scale_; }
+  const Variable& bias() const { return bias_; }
 
  private:
   Variable scale_, bias_;

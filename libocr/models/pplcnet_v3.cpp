@@ -1,6 +1,7 @@
 // PP-LCNetV3: depthwise-separable blocks whose convolutions have several branches in training
 // (Ding et al. 2021, Vasu et al. 2022) and learnt affines around their activations.
 #include "libocr/models/backbones.h"
+#include "libtrain/autograd/affine_act.h"
 #include "libtrain/autograd/branches.h"
 #include "libtrain/core/error.h"
 
@@ -40,6 +41,7 @@ class AffineAct final : public Block {
   Variable operator()(Tape& tape, const Variable& x) const {
     return affine_(tape, activate(tape, x, Act::kHardSwish));
   }
+  const LearnableAffine& affine() const { return affine_; }
 
  private:
   LearnableAffine& affine_;
@@ -65,14 +67,25 @@ class RepLayer final : public Layer {
       pointwise_ = &add<ConvBn>("conv_1x1", in, out, window(1, stride), groups).spare_norm();
     affine_ = &add<LearnableAffine>("lab", o.lab_lr);
     act_ = &add<AffineAct>("act", o.lab_lr);
+    affine_and_act_ =
+        std::make_shared<train::AffineActOp>(activation(active_ ? Act::kHardSwish : Act::kNone));
   }
 
   Variable operator()(Tape& tape, const Variable& x) const override {
-    const Variable y = (*affine_)(tape, can_merge(tape) ? merged(tape, x) : sum(tape, x));
-    return active_ ? (*act_)(tape, y) : y;
+    const Variable y = can_merge(tape) ? merged(tape, x) : sum(tape, x);
+    if (training()) return affine_and_act(tape, y);
+    const Variable z = (*affine_)(tape, y);
+    return active_ ? (*act_)(tape, z) : z;
   }
 
  private:
+  // Affine, activation and affine in one pass; an export has them one by one.
+  Variable affine_and_act(Tape& tape, const Variable& x) const {
+    std::vector<Variable> inputs{x, affine_->scale(), affine_->bias()};
+    if (active_) inputs.insert(inputs.end(), {act_->affine().scale(), act_->affine().bias()});
+    return tape.apply(affine_and_act_, inputs, 1)[0];
+  }
+
   // The sum, branch by branch.
   Variable sum(Tape& tape, const Variable& x) const {
     Variable sum;
@@ -118,6 +131,7 @@ class RepLayer final : public Layer {
   LearnableAffine* affine_;
   AffineAct* act_;
   bool active_;
+  std::shared_ptr<const train::AffineActOp> affine_and_act_;
   std::shared_ptr<const train::PointwiseBranchesOp> merged_;  // null: nothing to gain
 };
 

@@ -37,6 +37,7 @@ constexpr Row kGradients[] = {
     {"LayerNormalization", layer_norm_gradient},
     {"BatchNormalization", batch_norm_gradient},
     {"BatchNormTrain", batch_norm_train_gradient},
+    {"AffineAct", affine_act_gradient},
     {"PointwiseBranches", pointwise_branches_gradient},
     {"GroupNormalization", group_norm_gradient},
     {"InstanceNormalization", group_norm_gradient},

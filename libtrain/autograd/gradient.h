@@ -77,6 +77,7 @@ std::shared_ptr<const Gradient> softmax_gradient(const Op& op);
 std::shared_ptr<const Gradient> layer_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> batch_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> batch_norm_train_gradient(const Op& op);
+std::shared_ptr<const Gradient> affine_act_gradient(const Op& op);
 std::shared_ptr<const Gradient> pointwise_branches_gradient(const Op& op);
 std::shared_ptr<const Gradient> group_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> attention_gradient(const Op& op);

@@ -3,6 +3,7 @@
 // thread count.
 #include <gtest/gtest.h>
 
+#include "libtrain/autograd/affine_act.h"
 #include "libtrain/autograd/batch_norm.h"
 #include "libtrain/autograd/functional.h"
 #include "tests/support/gradient_check.h"
@@ -47,6 +48,31 @@ TEST(Ops, Activations) {
       check_gradient(seed, in, [&](Tape& t, auto& v) { return activate(t, v[0], act); }, ref,
                      {.factor = 64, .absolute = 5e-6});  // 1 - tanh^2 loses digits near 1
       if (i == 0) check_finite_differences(seed, {{{1, 9}, d.values(9, 3)}}, ref, 1e-6);
+      if (HasFatalFailure()) return;
+    }
+}
+
+// Both affines around an activation, and one alone.
+TEST(Ops, AffinesAroundAnActivation) {
+  uint64_t seed = 0;
+  for (const cpu::Activation& act : activations())
+    for (int i = 0; i < 6; ++i, ++seed) {
+      SCOPED_TRACE(cat("activation ", static_cast<int>(act.kind)));
+      Draw d(seed, "affines");
+      const Shape s = i % 3 ? image(d) : Shape{d.in(1, 90), d.in(1, 90)};
+      std::vector<CheckInput> in{{s, d.values(s.numel(), 3)}};
+      for (int k = 0; k < (i == 5 ? 2 : 4); ++k) in.push_back({{1}, d.values(1), true});
+      const auto op = std::make_shared<AffineActOp>(act);
+      const auto ref = [&](const auto& x) {
+        auto y = x[0];
+        for (auto& v : y) {
+          v = reference::activate(act, x[1][0] * v + x[2][0]);
+          if (x.size() > 3) v = x[3][0] * v + x[4][0];
+        }
+        return y;
+      };
+      check_gradient(seed, in, [&](Tape& t, auto& v) { return t.apply(op, v, 1)[0]; }, ref,
+                     {.factor = 64, .absolute = 5e-6});
       if (HasFatalFailure()) return;
     }
 }

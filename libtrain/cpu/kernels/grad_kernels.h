@@ -30,6 +30,12 @@ struct DepthwiseRowArgs {
 /// kProductLane floats in packed form, by up to product_cols() columns of b.
 constexpr int kProductRows = 6, kProductLane = 8;
 
+/// y = scale2 act(scale1 x + bias1) + bias2, numbers for all elements.
+struct AffineActArgs {
+  float scale1, bias1, scale2, bias2;
+  Activation act;
+};
+
 /// Everything one instruction set offers to the backward pass.
 struct GradTable {
   /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
@@ -67,6 +73,10 @@ struct GradTable {
   void (*dot_rows)(const float* a, const float* b, int64_t rows, int64_t cols, float* y);
   /// out[r] = sum over c of a[r, c] b[r, c].
   void (*dot_cols)(const float* a, const float* b, int64_t rows, int64_t cols, float* out);
+  void (*affine_act)(const AffineActArgs&, const float* x, float* y, int64_t n);
+  /// dx, and the sums over the n elements that are the gradients of scale1, bias1, scale2, bias2.
+  void (*affine_act_grad)(const AffineActArgs&, const float* x, const float* dy, float* dx,
+                          int64_t n, float* sums);
   /// Columns of b in a tile.
   int (*product_cols)();
   /// packed[r][lanes] = x[r][cols] - shift[cols] (shift null = 0), zeros in the lanes beyond cols.

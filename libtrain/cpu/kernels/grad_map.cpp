@@ -185,6 +185,41 @@ void dot_cols(const float* a, const float* b, int64_t rows, int64_t cols, float*
     });
 }
 
+void affine_act(const AffineActArgs& g, const float* x, float* y, int64_t n) {
+  dispatch_slope(g.act.kind, [&]<Act A>() {
+    const V s1 = set1(g.scale1), b1 = set1(g.bias1), s2 = set1(g.scale2), b2 = set1(g.bias2);
+    const V a = set1(g.act.alpha), b = set1(g.act.beta);
+    for (int64_t i = 0; i < n; i += W) {
+      const V u = fma(load_n(x + i, n - i), s1, b1);
+      store_n(y + i, fma(activate<A>(u, a, b), s2, b2), n - i);
+    }
+  });
+}
+
+void affine_act_grad(const AffineActArgs& g, const float* x, const float* dy, float* dx, int64_t n,
+                     float* sums) {
+  dispatch_slope(g.act.kind, [&]<Act A>() {
+    const V s1 = set1(g.scale1), b1 = set1(g.bias1), s2 = set1(g.scale2);
+    const V a = set1(g.act.alpha), b = set1(g.act.beta);
+    V by_scale1 = zero(), by_bias1 = zero(), by_scale2 = zero(), by_bias2 = zero();
+    for (int64_t i = 0; i < n; i += W) {  // lanes past the end read dy = 0
+      const int64_t left = n - i;
+      const V v = load_n(x + i, left), d = load_n(dy + i, left);
+      const V u = fma(v, s1, b1), f = activate<A>(u, a, b);
+      const V du = mul(mul(d, s2), slope<A>(reads_output(A) ? f : u, a, b));
+      by_scale1 = fma(du, v, by_scale1);
+      by_bias1 = add(du, by_bias1);
+      by_scale2 = fma(d, f, by_scale2);
+      by_bias2 = add(d, by_bias2);
+      store_n(dx + i, mul(du, s1), left);
+    }
+    sums[0] = reduce_add(by_scale1);
+    sums[1] = reduce_add(by_bias1);
+    sums[2] = reduce_add(by_scale2);
+    sums[3] = reduce_add(by_bias2);
+  });
+}
+
 }  // namespace
 
 constinit const GradTable kGradTable = {
@@ -199,6 +234,8 @@ constinit const GradTable kGradTable = {
     .lstm_cell_grad = lstm_cell_grad,
     .dot_rows = dot_rows,
     .dot_cols = dot_cols,
+    .affine_act = affine_act,
+    .affine_act_grad = affine_act_grad,
     .product_cols = product_cols,
     .pack_product = pack_product,
     .product_tile = product_tile,
