@@ -29,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   ocr data show -c config.yml --save seen -n 20   augmented samples and targets as pictures
   ocr data split labels.txt --parts 10 --save .   train.txt and dev.txt; lines of a page stay together
   ocr data crop det.txt --images . --save rec     lines cut from pages, as the pipeline cuts them
+  ocr data turn rec/rec.txt --save cls            those lines upright and upside down, for the classifier
   ocr data convert Label.txt --from ppocrlabel --save labels.txt
   ocr data lmdb rec.txt --images . --save set     an LMDB set
 )";
@@ -226,6 +227,42 @@ int crop(const Request& r) {
   return skips.total() > 0 ? kExitSome : kExitOk;
 }
 
+// The line classifier's samples: each line as it is, and turned by 180 degrees.
+int turn(const Request& r) {
+  const fs::path folder = need(r.save, r, "--save FOLDER");
+  const ocr::LabelFile file = ocr::read_label_file(need(r.input, r, "a label file of lines"));
+  fs::create_directories(folder / "lines");
+  ocr::SkipReport skips = file.skips;
+  std::string labels;
+  int64_t made = 0;
+  for (const ocr::LabelLine& line : file.lines) {
+    try {
+      ocr::Sample sample;
+      sample.file = file.name;
+      sample.line = line.line;
+      const std::string name = ocr::label_paths(line.path)[0];
+      sample.image_name = picture_path(r, name).string();
+      sample.encoded = ocr::read_image_bytes(sample.image_name, sample.file, sample.line);
+      const cv::Mat upright = ocr::decode_sample(sample, true);
+      cv::Mat turned;
+      cv::flip(upright, turned, -1);
+      const std::string stem =
+          cat("lines/", ocr::crc32(name), "_", fs::path(name).stem().string(), "_");
+      ocr::write_picture((folder / (stem + "0.png")).string(), upright);
+      ocr::write_picture((folder / (stem + "180.png")).string(), turned);
+      labels += cat(stem, "0.png\t0\n", stem, "180.png\t180\n");
+      made += 2;
+    } catch (const ocr::SkippedSample& e) {
+      skips.add(e);
+    }
+  }
+  write_text(folder / "cls.txt", labels);
+  report_skips(skips, static_cast<int64_t>(file.lines.size()) + file.skips.total());
+  std::printf("%lld samples of %zu lines; %s\n", static_cast<long long>(made), file.lines.size(),
+              (folder / "cls.txt").string().c_str());
+  return skips.total() > 0 ? kExitSome : kExitOk;
+}
+
 int convert(const Request& r) {
   const std::vector<std::string> names{"ppocrlabel", "icdar", "gt.txt", "xml"};
   const auto it = std::find(names.begin(), names.end(), r.format);
@@ -270,7 +307,8 @@ int run(const Request& r) {
     int (*work)(const Request&);
   };
   constexpr Action actions[] = {{"check", check}, {"show", show},       {"split", split},
-                                {"crop", crop},   {"convert", convert}, {"lmdb", lmdb}};
+                                {"crop", crop},   {"turn", turn},       {"convert", convert},
+                                {"lmdb", lmdb}};
   std::vector<std::string> names;
   for (const Action& a : actions) {
     if (r.action == a.name) return a.work(r);
@@ -278,7 +316,7 @@ int run(const Request& r) {
   }
   throw train::ConfigError("", 0, 0,
                            r.action.empty()
-                               ? "ocr data takes check, show, split, crop, convert or lmdb"
+                               ? "ocr data takes check, show, split, crop, turn, convert or lmdb"
                                : cat("there is no `ocr data ", r.action, "`",
                                      train::config::did_you_mean(r.action, names)));
 }
@@ -291,7 +329,7 @@ void declare_data(Command& command) {
   command.describe("Looks at training data, and makes it out of other data.");
   command.examples(kExamples);
   command.closing(kClosing);
-  command.arguments("check|show|split|crop|convert|lmdb [INPUT]", 2,
+  command.arguments("check|show|split|crop|turn|convert|lmdb [INPUT]", 2,
                     [&r](const Given& g) { (r.action.empty() ? r.action : r.input) = g.text; });
   add_config_options(command, r.config);
   command.flag("strict", "unknown keys of the configuration are errors",

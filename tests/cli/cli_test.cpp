@@ -661,6 +661,28 @@ TEST_F(Training, GoesOnToTheSameBits) {
   EXPECT_TRUE(slurp(dir_ / "whole/latest.safetensors") == slurp(dir_ / "parts/latest.safetensors"));
 }
 
+TEST_F(Training, LinesUprightAndUpsideDownForTheClassifier) {
+  const std::string folder = (dir_ / "cls").string();
+  const Result r = ocr({"data", "turn", data_ + "/rec.txt", "--save", folder});
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.out.find("46 samples of 23 lines"), std::string::npos) << r.out;
+  std::istringstream labels(slurp(folder + "/cls.txt"));
+  std::string upright, turned;
+  ASSERT_TRUE(std::getline(labels, upright) && std::getline(labels, turned));
+  ASSERT_TRUE(upright.ends_with("_0.png\t0") && turned.ends_with("_180.png\t180"));
+  upright.erase(upright.find('\t'));
+  turned.erase(turned.find('\t'));
+  EXPECT_NE(slurp(folder + "/" + upright), slurp(folder + "/" + turned));
+  // Turned twice, a line is itself again.
+  std::ofstream(folder + "/again.txt") << turned << "\t180\n";
+  const std::string again = (dir_ / "again").string();
+  ASSERT_EQ(ocr({"data", "turn", folder + "/again.txt", "--save", again}).rc, 0);
+  std::istringstream second(slurp(again + "/cls.txt"));
+  ASSERT_TRUE(std::getline(second, turned) && std::getline(second, turned));
+  turned.erase(turned.find('\t'));
+  EXPECT_EQ(slurp(folder + "/" + upright), slurp(again + "/" + turned));
+}
+
 TEST_F(Training, RefusesToLoseSamplesInSilence) {
   std::ofstream(data_ + "/rec.txt", std::ios::app) << "crops/nowhere.png\n";
   const Result r = train("run", {"--dry-run"});
