@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <opencv2/imgproc.hpp>
 #include <utility>
 
+#include "libocr/geometry/quad.h"
 #include "libocr/pipeline/stages.h"
 #include "libocr/postprocess/detection_scale.h"
 #include "libocr/postprocess/tiles.h"
@@ -22,6 +22,10 @@ constexpr int kLeastTall =
 constexpr double kLeastInk = 0.06;   // of such a line's box
 constexpr int kProbe = 640;          // side of the plan that tells memory per pixel
 constexpr int kLeastLook = 1 << 19;  // pixels of an input from which on a look can save something
+// A page of one piece is searched in its content alone where it is at least so many pixels of the
+// net's input, and the content at most this share.
+constexpr double kLargePage = 2048. * 2048, kSparse = 0.25;
+constexpr int kContentMargin = 64;  // of ground around the content, in pixels of the net's input
 
 std::array<double, 3> triple(const std::vector<double>& v) { return {v[0], v[1], v[2]}; }
 
@@ -141,10 +145,9 @@ Detector::Search Detector::plan(int height, int width) const {
         std::min(resize.limit_side_len, kMostEnlarged * std::min(height, width));
   search.size = detection_size(height, width, resize);
   const double ratio = std::min(search.size.ratio_h, search.size.ratio_w);
-  if (tile_mode_ == "on") {
+  search.scale = ratio;
+  if (tile_mode_ == "on")
     search.tiled = std::max(search.size.width, search.size.height) > tile_size_;
-    search.scale = ratio;
-  }
   if (tile_mode_ != "auto") return search;
   const int long_side = std::max(height, width);
   const bool capped =
@@ -160,14 +163,23 @@ Detector::Search Detector::plan(int height, int width) const {
              static_cast<double>(memory_)) {
     // The same scale, in pieces that fit.
     search.tiled = std::max(search.size.width, search.size.height) > tile_size_;
-    search.scale = ratio;
   }
   return search;
 }
 
 Detections Detector::detect(const cv::Mat& page, Scratch& scratch) const {
   const Search search = plan(page.rows, page.cols);
-  if (search.tiled) return tiles(page, search.scale, scratch);
+  const bool large = tile_mode_ == "auto" && !explicit_limit_ &&
+                     static_cast<double>(search.size.width) * search.size.height >= kLargePage;
+  if (search.tiled || large) {
+    // From the content on, not from the page's corner: else the text would change with the place of
+    // the content on the page.
+    const auto margin = static_cast<int>(std::ceil(kContentMargin / search.scale));
+    const auto window = ContentWindow::of_content(page, margin, kShrink);
+    const double share =
+        static_cast<double>(window.area().width) / page.cols * window.area().height / page.rows;
+    if (search.tiled || share <= kSparse) return content(page, window, search.scale, scratch);
+  }
   Detections out;
   DetectionSize size = search.size;
   if (scale_ == "auto" && !explicit_limit_ && int64_t{size.height} * size.width >= kLeastLook) {
@@ -207,7 +219,22 @@ std::vector<Detection> Detector::whole(const cv::Mat& page, const DetectionSize&
   return boxes;
 }
 
-Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) const {
+// What is in a window, on the page.
+Detections Detector::content(const cv::Mat& page, const ContentWindow& window, double scale,
+                             Scratch& scratch) const {
+  if (window.empty()) return {};
+  Detections out = tiles(window, scale, scratch);
+  const cv::Point2f origin = window.area().tl();
+  const auto right = static_cast<float>(page.cols - 1), bottom = static_cast<float>(page.rows - 1);
+  for (Detection& d : out.boxes)
+    for (Point2f& p : d.points)
+      p = {std::clamp(p.x + origin.x, 0.f, right), std::clamp(p.y + origin.y, 0.f, bottom)};
+  // What was found in the margin beyond the page.
+  std::erase_if(out.boxes, [](const Detection& d) { return polygon_area(d.points) < 1; });
+  return out;
+}
+
+Detections Detector::tiles(const ContentWindow& window, double scale, Scratch& scratch) const {
   // A tile small enough for the memory, large enough to hold context.
   const double affordable =
       std::sqrt(static_cast<double>(memory_) / 2 / static_cast<double>(bytes_per_pixel_));
@@ -218,10 +245,11 @@ Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) 
   Detections out;
   out.tiles = 0;
   std::vector<Tile> tiles;
-  for (const int y : tile_origins(page.rows, side, shared))
-    for (const int x : tile_origins(page.cols, side, shared)) {
-      Tile t{x, y, std::min(side, page.cols - x), std::min(side, page.rows - y), {}};
-      const cv::Mat part = page(cv::Rect(t.x, t.y, t.width, t.height));
+  const cv::Size area = window.area().size();
+  for (const int y : tile_origins(area.height, side, shared))
+    for (const int x : tile_origins(area.width, side, shared)) {
+      Tile t{x, y, std::min(side, area.width - x), std::min(side, area.height - y), {}};
+      const cv::Mat part = window.part({t.x, t.y, t.width, t.height});
       ++out.tiles;
       if (one_colour(part)) continue;
       const int h = std::max(kMinTileSide, static_cast<int>(std::lround(t.height * scale)));
@@ -240,26 +268,24 @@ Detections Detector::tiles(const cv::Mat& page, double scale, Scratch& scratch) 
   std::vector<Detection> tall;
   if (out.tiles > 1) {
     const double least = std::max<double>(kLeastTall, overlap / 2.0 / kShrink) / scale;
-    tall = tall_lines(page, scale, static_cast<float>(least), scratch, out);
+    tall = tall_lines(window, scale, static_cast<float>(least), scratch, out);
   }
   TileMergeOptions merge;
   merge.edge_margin = std::max(4.f, static_cast<float>(4 / scale));
-  out.boxes = merge_tiles(tiles, page.cols, page.rows, merge, tall);
+  out.boxes = merge_tiles(tiles, area.width, area.height, merge, tall);
   return out;
 }
 
-// Lines at least `least` pixels high in a copy of the page of a quarter of its sides.
-std::vector<Detection> Detector::tall_lines(const cv::Mat& page, double scale, float least,
+// Lines at least `least` pixels high in a copy of the window of a quarter of its sides.
+std::vector<Detection> Detector::tall_lines(const ContentWindow& window, double scale, float least,
                                             Scratch& scratch, Detections& totals) const {
-  cv::Mat copy;
-  cv::resize(page, copy,
-             cv::Size(std::max(1, page.cols / kShrink), std::max(1, page.rows / kShrink)), 0, 0,
-             cv::INTER_AREA);
-  Detections found = tiles(copy, scale, scratch);  // which looks at a copy of the copy, if need be
+  const cv::Mat copy = window.shrunk(kShrink);
+  // Which looks at a copy of the copy, if need be.
+  Detections found = tiles(ContentWindow(copy), scale, scratch);
   totals.tiles += found.tiles;
   totals.cut_candidates += found.cut_candidates;
-  const float x = static_cast<float>(page.cols) / static_cast<float>(copy.cols);
-  const float y = static_cast<float>(page.rows) / static_cast<float>(copy.rows);
+  const float x = static_cast<float>(window.area().width) / static_cast<float>(copy.cols);
+  const float y = static_cast<float>(window.area().height) / static_cast<float>(copy.rows);
   std::vector<Detection> out;
   for (Detection& d : found.boxes) {
     if (min_area_rect(d.points).short_side < least || ink_share(copy, d.points) < kLeastInk)

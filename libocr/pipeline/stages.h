@@ -13,6 +13,7 @@
 #include "libocr/pipeline/result.h"
 #include "libocr/pipeline/scratch.h"
 #include "libocr/postprocess/cls.h"
+#include "libocr/postprocess/content_window.h"
 #include "libocr/postprocess/ctc.h"
 #include "libocr/postprocess/db.h"
 #include "libocr/postprocess/detection_resize.h"
@@ -64,8 +65,10 @@ class Detector {
   Search plan(int height, int width) const;
   std::vector<Detection> whole(const cv::Mat& page, const DetectionSize& size, Scratch& scratch,
                                int64_t& cut) const;
-  Detections tiles(const cv::Mat& page, double scale, Scratch& scratch) const;
-  std::vector<Detection> tall_lines(const cv::Mat& page, double scale, float least,
+  Detections content(const cv::Mat& page, const ContentWindow& window, double scale,
+                     Scratch& scratch) const;
+  Detections tiles(const ContentWindow& window, double scale, Scratch& scratch) const;
+  std::vector<Detection> tall_lines(const ContentWindow& window, double scale, float least,
                                     Scratch& scratch, Detections& totals) const;
 
   Model model_;

@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "libocr/geometry/quad.h"
+#include "libocr/image/decode.h"
 #include "libocr/image/font.h"
 #include "libocr/pipeline/pipeline.h"
+#include "libtrain/core/error.h"
 
 namespace ocr {
 namespace {
@@ -109,6 +111,55 @@ TEST_F(RealModels, ALineReadsAlikeWhereverItStands) {
     EXPECT_EQ(r.lines[0].text, text) << "at " << x0 << ", " << y0;
     EXPECT_NEAR(r.lines[0].points[0].x, static_cast<float>(x0 + 6), 12);
     EXPECT_NEAR(r.lines[0].points[0].y, static_cast<float>(y0 + 8), 12);
+  }
+}
+
+TEST_F(RealModels, APageReadsAlikeWhereverItLiesOnALargeCanvas) {
+  const Image receipt = std::move(read_image(OCR_SOURCE_DIR "/datasets/sample/receipt.jpg").image);
+  const auto pipeline = Pipeline::open(settings());
+  // In one piece; in tiles as the page is long; in tiles by the option.
+  Options tiled = settings();
+  set_option(tiled, "det_tile", "on", Source::kFlag);
+  set_option(tiled, "det_tile_size", "512", Source::kFlag);
+  const auto in_tiles = Pipeline::open(tiled);
+  struct Case {
+    const Pipeline* pipeline;
+    Bgr ground;
+    int width, height, places;
+  };
+  for (const auto& [reader, ground, width, height, places] :
+       {Case{pipeline.get(), kWhite, 2600, 2500, 20},
+        Case{pipeline.get(), {128, 128, 128}, 2600, 2500, 20},
+        Case{pipeline.get(), kWhite, 9000, 2000, 5}, Case{in_tiles.get(), kWhite, 1500, 1700, 5}}) {
+    const int room_x = width - receipt.width, room_y = height - receipt.height;
+    ASSERT_GT(std::min(room_x, room_y), 100);
+    PageResult first;
+    for (int i = 0; i < places; ++i) {
+      // The corners, then places of all remainders to the grids of the net and of the tiles.
+      const int x0 = i < 4 ? (i % 2) * room_x : (13 + 237 * i) % room_x;
+      const int y0 = i < 4 ? (i / 2) * room_y : (9 + 353 * i) % room_y;
+      SCOPED_TRACE(train::cat(width, " x ", height, " at ", x0, ", ", y0));
+      Image page(width, height, ground);
+      for (int y = 0; y < receipt.height; ++y)
+        std::copy_n(receipt.row(y), 3 * receipt.width, page.row(y0 + y) + 3 * x0);
+      PageResult r = reader->run(page.view());
+      for (TextLine& line : r.lines)
+        for (Point2f& p : line.points)
+          p = {p.x - static_cast<float>(x0), p.y - static_cast<float>(y0)};
+      if (i == 0) {
+        first = std::move(r);
+        EXPECT_GT(first.lines.size(), 10u);
+        continue;
+      }
+      ASSERT_EQ(texts_of(r), texts_of(first));
+      for (size_t k = 0; k < r.lines.size(); ++k) {
+        EXPECT_EQ(r.lines[k].score, first.lines[k].score);
+        for (size_t c = 0; c < 4; ++c) {
+          EXPECT_EQ(r.lines[k].points[c].x, first.lines[k].points[c].x);
+          EXPECT_EQ(r.lines[k].points[c].y, first.lines[k].points[c].y);
+        }
+      }
+    }
   }
 }
 
