@@ -124,11 +124,15 @@ class Metadata {
     normalisation("0.5,0.5,0.5", "0.5,0.5,0.5");
     shape("ocr.rec_image_shape", size);
     // A net that saw lines of one width alone, padded, is given no narrower ones: averages over the
-    // whole line feel the padding.
+    // whole line, and recurrent layers, feel the padding. One that saw lines of their own widths
+    // (ds_width) knows none.
     const config::SplitConfig& train = c_.train;
     const bool many_widths =
         train.sampler.name == "MultiScaleSampler" || train.dataset.name == "MultiScaleDataSet";
-    if (const auto line = line_shape(c_); line && !many_widths)
+    const auto line = line_shape(c_);
+    if (line && train.dataset.ds_width)
+      all["ocr.rec_min_width"] = cat((*line)[0]);
+    else if (line && !many_widths)
       all["ocr.rec_min_width"] = cat(size.width > 0 ? size.width : (*line)[1]);
     const Node* resize = arguments_of(c_, {"RecResizeImg", "SVTRRecResizeImg"});
     const Node* padding = resize ? resize->find("padding") : nullptr;

@@ -152,6 +152,8 @@ Train:
   EXPECT_THAT(n, Contains(Pair("ocr.use_space_char", "false")));
   EXPECT_THAT(n, Contains(Pair("ocr.rec_right_to_left", "false")));
   EXPECT_FALSE(n.contains("ocr.rec_min_width"));  // lines of many widths were seen
+  const Metadata own = metadata_of(std::string(text) + "    ds_width: true\n", &plain);
+  EXPECT_THAT(own, Contains(Pair("ocr.rec_min_width", "32")));  // no padding was seen
   const std::string svtr = R"(
 Architecture: {model_type: rec, algorithm: SVTR}
 Eval:
