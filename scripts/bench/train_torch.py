@@ -230,7 +230,7 @@ def crnn_mv3():
         if name + ".mid_se.conv1.weight" in P:
             y = squeeze_excite(y, name + ".mid_se", .2)
         y = conv_bn(y, name + ".linear_conv")
-        x = x + y if y.shape == x.shape and i not in (1, 3, 8) else y
+        x = x + y if y.shape == x.shape and i not in strides else y  # a stride per axis: no shortcut, even if it is 1
     x = F.max_pool2d(conv_bn(x, "backbone.conv2", 1, F.hardswish), 2)
     return ctc(linear(LSTM(tokens(x))[0], "head.fc"))
 
