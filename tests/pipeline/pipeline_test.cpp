@@ -157,7 +157,9 @@ TEST(Pipeline, KeepsWhatWasDetectedWhereTheTextIsDropped) {
 
 // The detector's input is what --dump_stages writes as pageN.resize.npy: [h, w, 3].
 std::pair<int, int> detector_input(const Options& given, const Image& image) {
-  const std::string dir = ::testing::TempDir() + "stages_of_sizes";
+  // A folder of each test's own: they run side by side.
+  const std::string dir = ::testing::TempDir() + "stages_of_" +
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name();
   Options o = given;
   set_option(o, "dump_stages", dir, Source::kFlag);
   Pipeline::open(o)->run(image.view());
