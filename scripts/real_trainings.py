@@ -141,7 +141,9 @@ def prepare_cls():
 def train(config, options):
     ocr("train", "-c", ROOT / "configs" / config, "--resume", "--skip-bad", 100, "-o", *options, *args.options)
     folder = args.out / f"run_{args.task}"
-    ocr("export", "-c", folder / "config.yml", "-o", f"Global.pretrained_model={folder}/best_accuracy",
+    # The evaluation during the training of lines of their own widths pads them to one, which that net does not know.
+    weights = "latest" if args.task == "rec" else "best_accuracy"
+    ocr("export", "-c", folder / "config.yml", "-o", f"Global.pretrained_model={folder}/{weights}",
         f"Global.save_inference_dir={args.out}/{args.task}_inference")
 
 
