@@ -4,18 +4,20 @@
 usage: parity_rapidocr.py --ocr build/release/apps/ocr/ocr --models models/ppocrv6_tiny --cls models/cls_v2/cls.onnx LIST
 LIST: one image path a line. Needs `pip install rapidocr==3.10.0 onnxruntime`. Prints how many lines pair at
 IoU >= 0.9 with identical text, and the others. Exit 1 when fewer than 99.5 % do. --save PREFIX writes both results as
-PaddleOCR's lines, PREFIX.ocr.txt and PREFIX.rapidocr.txt, for scoring."""
+PaddleOCR's lines, PREFIX.ocr.txt and PREFIX.rapidocr.txt, for scoring; --peer FILE takes RapidOCR's lines from such a
+file of the same images and models instead of running it again."""
 import argparse
 import json
 import subprocess
 import sys
 
 import numpy as np
-from rapidocr import RapidOCR
 from shapely.geometry import Polygon
 
 
 def peer_lines(images, models, cls):
+    from rapidocr import RapidOCR  # not needed with --peer
+
     reader = RapidOCR(params={
         "Global.log_level": "error", "Det.model_path": f"{models}/det.onnx", "Rec.model_path": f"{models}/rec.onnx",
         "Rec.rec_keys_path": f"{models}/dict.txt", "Cls.model_path": cls,
@@ -40,6 +42,13 @@ def save(path, pages):
             f.write(f"{image}\t{json.dumps(items, ensure_ascii=False)}\n")
 
 
+def read_saved(path):
+    with open(path, encoding="utf-8") as f:
+        for row in f:
+            image, items = row.rstrip("\n").split("\t", 1)
+            yield image, [(item["points"], item["transcription"]) for item in json.loads(items)]
+
+
 def iou(a, b):
     p, q = Polygon(a), Polygon(b)
     if not p.is_valid or not q.is_valid:
@@ -54,11 +63,14 @@ def main():
     parser.add_argument("--models", required=True)
     parser.add_argument("--cls", required=True)
     parser.add_argument("--save", metavar="PREFIX")
+    parser.add_argument("--peer", metavar="FILE")
     parser.add_argument("list")
     args = parser.parse_args()
     images = [line.strip() for line in open(args.list, encoding="utf-8") if line.strip()]
     ours = our_lines(args, images)
-    peers = dict(zip(images, peer_lines(images, args.models, args.cls)))
+    peers = dict(read_saved(args.peer) if args.peer else zip(images, peer_lines(images, args.models, args.cls)))
+    if list(peers) != images:
+        sys.exit(f"{args.peer}: holds other images than {args.list}")
     if args.save:
         save(f"{args.save}.ocr.txt", ours)
         save(f"{args.save}.rapidocr.txt", peers)

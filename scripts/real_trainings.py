@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real trainings from scratch: prepares labelled data, trains, exports, measures. Each goes on where it stopped.
 
-usage: real_trainings.py OCR DATA OUT rec|cls|det [--models DIR] [-o KEY=VALUE ...]
+usage: real_trainings.py OCR DATA OUT rec|cls|det|zh [--models DIR] [-o KEY=VALUE ...]
 OCR: the program. DATA: a folder with sroie/ (train.txt, dev.txt), funsd/ (det_line.txt, det_word.txt) and ic15_rec/ (rec.txt), in
 PaddleOCR's label formats. OUT: a folder for crops, checkpoints and results; nothing is written elsewhere.
 
@@ -10,6 +10,7 @@ rec  lines and words of all three sets. SROIE's labels are upper case whatever t
      SROIE are left out of the training. All dev lines stay, and SROIE's are measured without case.
 cls  lines of SROIE and FUNSD, upright and upside down.
 det  pages of SROIE.
+zh   Chinese lines: DATA/fin_zh (det.txt and its PDF files, rendered with pdftoppm), clean and made to look scanned.
 Pages are held back by crc32(name) % 10 == 0; SROIE has its own dev part."""
 import argparse
 import pathlib
@@ -25,7 +26,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("ocr", type=pathlib.Path)
 parser.add_argument("data", type=pathlib.Path)
 parser.add_argument("out", type=pathlib.Path)
-parser.add_argument("task", choices=["rec", "cls", "det"])
+parser.add_argument("task", choices=["rec", "cls", "det", "zh"])
 parser.add_argument("--models", type=pathlib.Path)
 parser.add_argument("-o", dest="options", nargs="*", default=[], help="settings of the configuration")
 args = parser.parse_args()
@@ -138,11 +139,45 @@ def prepare_cls():
         ocr("data", "turn", args.out / f"cls_{part}_lines.txt", "--images", args.out, "--save", args.out / f"cls_{part}")
 
 
+def render(folder):
+    """The pages that fin_zh's labels name, at the 150 dpi of their boxes."""
+    (folder / "pages").mkdir(parents=True, exist_ok=True)
+    labels = folder / "det.txt"
+    if labels.exists():
+        return labels
+    rows = read_labels(args.data / "fin_zh/det.txt")
+    for path, _ in rows:
+        document, page = pathlib.Path(path).stem.split("-")
+        if not (folder / path).exists():
+            subprocess.run(["pdftoppm", "-r", "150", "-png", "-singlefile", "-f", str(int(page)), "-l", str(int(page)),
+                            args.data / f"fin_zh/{document}.pdf", (folder / path).with_suffix("")], check=True)
+    write_labels(labels, rows)
+    return labels
+
+
+def prepare_zh():
+    clean = render(args.out / "zh_pages")
+    ocr("data", "degrade", clean, "--save", args.out / "zh_scanned")
+    parts = {"train": [], "dev_clean": [], "dev_scanned": []}
+    for name, labels in (("clean", clean), ("scanned", args.out / "zh_scanned/labels.txt")):
+        for path, text in crops(f"zh_{name}_lines", labels):
+            width, height = size_of(args.out / path)
+            if height <= 1.5 * width:
+                parts[f"dev_{name}" if held_back(path) else "train"].append((path, text, width, height))
+    usable = [row for row in parts["train"] if 0 < len(row[1]) <= 60 and row[1].strip()]
+    write_labels(args.out / "zh_dict.txt", [[c] for c in sorted({c for row in usable for c in row[1]} - {" "})])
+    write_labels(args.out / "zh_train.txt", usable)
+    for name in ("dev_clean", "dev_scanned"):
+        write_labels(args.out / f"zh_{name}.txt", [row[:2] for row in parts[name]])
+    random.seed(1)
+    write_labels(args.out / "zh_dev.txt", [row[:2] for row in random.sample(parts["dev_scanned"], 300)])
+
+
 def train(config, options):
     ocr("train", "-c", ROOT / "configs" / config, "--resume", "--skip-bad", 100, "-o", *options, *args.options)
     folder = args.out / f"run_{args.task}"
     # The evaluation during the training of lines of their own widths pads them to one, which that net does not know.
-    weights = "latest" if args.task == "rec" else "best_accuracy"
+    weights = "latest" if args.task in ("rec", "zh") else "best_accuracy"
     ocr("export", "-c", folder / "config.yml", "-o", f"Global.pretrained_model={folder}/{weights}",
         f"Global.save_inference_dir={args.out}/{args.task}_inference")
 
@@ -170,6 +205,14 @@ elif args.task == "cls":
           data_options("Train", out / "cls_train", out / "cls_train/cls.txt") +
           data_options("Eval", out / "cls_dev", out / "cls_dev/cls.txt"))
     ocr("eval", "--task", "cls", *model, "--labels", out / "cls_dev/cls.txt", "--json", out / "cls.json")
+elif args.task == "zh":
+    if not (out / "zh_dev.txt").exists():
+        prepare_zh()
+    train("rec/rec_mv3_crnn_words.yml", common + [f"Global.character_dict_path={out}/zh_dict.txt", "Global.epoch_num=6"] +
+          data_options("Train", out, out / "zh_train.txt") + data_options("Eval", out, out / "zh_dev.txt"))
+    for name in ("dev_clean", "dev_scanned"):
+        ocr("eval", "--task", "rec", *model, "--labels", out / f"zh_{name}.txt", "--images", out, "--json", out / f"zh_{name}.json",
+            "--gallery", out / f"zh_{name}.html")
 else:
     pages = args.data / "sroie"
     train("det/det_lcnet_db.yml", common + data_options("Train", pages, pages / "train.txt") +

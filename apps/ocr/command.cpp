@@ -49,6 +49,15 @@ int Given::whole(int least, int most) const {
   return n;
 }
 
+double Given::number(double least, double most) const {
+  double x = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, x);
+  if (error != std::errc() || stop != end || !(x >= least && x <= most))
+    fail(cat(spelt, " is a number from ", least, " to ", most, ", not '", text, "'"));
+  return x;
+}
+
 // Help that teaches by example: what it is for, the usage, examples, the options by heading.
 struct Command::Help : CLI::Formatter {
   std::string examples, arguments;

@@ -21,9 +21,10 @@ struct Given {
   std::string spelt;  // as typed, e.g. "--det-db-thresh"; opens error messages
   std::string text;
 
-  /// The value as a boolean or a whole number; throws train::ConfigError when it is none.
+  /// The value as a boolean, a whole number or a number; throws train::ConfigError when it is none.
   bool truth() const;
   int whole(int least, int most = 1'000'000) const;
+  double number(double least, double most) const;
 };
 
 /// Options are handed to their functions in the order in which they were typed.

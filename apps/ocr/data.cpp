@@ -7,10 +7,12 @@
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
 #include "apps/ocr/log.h"
+#include "apps/ocr/progress.h"
 #include "apps/ocr/training_config.h"
 #include "libocr/data/check.h"
 #include "libocr/data/convert.h"
 #include "libocr/data/dataset.h"
+#include "libocr/data/degrade.h"
 #include "libocr/data/image_io.h"
 #include "libocr/data/lmdb.h"
 #include "libocr/data/show.h"
@@ -30,6 +32,7 @@ constexpr const char* kExamples = R"(Examples:
   ocr data split labels.txt --parts 10 --save .   train.txt and dev.txt; lines of a page stay together
   ocr data crop det.txt --images . --save rec     lines cut from pages, as the pipeline cuts them
   ocr data turn rec/rec.txt --save cls            those lines upright and upside down, for the classifier
+  ocr data degrade det.txt --save scanned         rendered pages made to look scanned, boxes moved along
   ocr data convert Label.txt --from ppocrlabel --save labels.txt
   ocr data lmdb rec.txt --images . --save set     an LMDB set
 )";
@@ -43,7 +46,8 @@ struct Request {
   std::string action, input, images, save, format = "ppocrlabel";
   ConfigOptions config;
   bool strict = false, json = false, eval = false;
-  int count = 10, parts = 10, skip_bad = 0;
+  int count = 10, parts = 10, skip_bad = 0, copies = 1, seed = 1;
+  double strength = 1;
 };
 
 std::string need(const std::string& value, const Request& r, const char* option) {
@@ -161,29 +165,81 @@ fs::path picture_path(const Request& r, const std::string& name) {
   return folder / name;
 }
 
-// Cuts the lines of one page and appends their labels; returns how many.
-int64_t crop_page(const Request& r, const ocr::LabelFile& file, const ocr::LabelLine& line,
-                  const fs::path& folder, std::string& labels, ocr::SkipReport& skips) {
-  ocr::Sample page;
-  page.file = file.name;
-  page.line = line.line;
-  const std::string name = ocr::label_paths(line.path)[0];
-  page.image_name = picture_path(r, name).string();
-  page.encoded = ocr::read_image_bytes(page.image_name, page.file, page.line);
-  std::vector<ocr::TextBoxLabel> boxes;
+// A label line and the picture that it names.
+struct Labelled {
+  const ocr::LabelFile& file;
+  const ocr::LabelLine& line;
+  std::string name;  // as the label file has it
+  cv::Mat image;
+};
+
+Labelled open_picture(const Request& r, const ocr::LabelFile& file, const ocr::LabelLine& line) {
+  ocr::Sample sample;
+  sample.file = file.name;
+  sample.line = line.line;
+  std::string name = ocr::label_paths(line.path)[0];
+  sample.image_name = picture_path(r, name).string();
+  sample.encoded = ocr::read_image_bytes(sample.image_name, sample.file, sample.line);
+  return {file, line, std::move(name), ocr::decode_sample(sample, true)};
+}
+
+std::vector<ocr::TextBoxLabel> boxes_of(const Labelled& page) {
   try {
-    boxes = ocr::parse_detection_label(line.label);
+    return ocr::parse_detection_label(page.line.label);
   } catch (const train::FormatError& e) {
-    throw ocr::SkippedSample(ocr::Skip::kBadLabel, file.name, line.line, e.what());
+    throw ocr::SkippedSample(ocr::Skip::kBadLabel, page.file.name, page.line.line, e.what());
   }
-  const cv::Mat image = ocr::decode_sample(page, true);
-  const std::string stem = cat(ocr::crc32(name) % 100000, "_", ocr::page_key(name));
+}
+
+// What is made of a label file's pictures, in the folder --save: pictures in `pictures`, their
+// labels in `labels`.
+struct Product {
+  const char* input;  // what the label file is of, for the message when it is missing
+  const char* pictures;
+  const char* labels;
+};
+
+// `make(picture, folder, labels, skips)` writes the samples of one picture, appends their labels
+// and returns how many.
+template <class Make>
+int make_samples(const Request& r, const Product& product, const Make& make) {
+  const fs::path folder = need(r.save, r, "--save FOLDER");
+  const ocr::LabelFile file = ocr::read_label_file(need(r.input, r, product.input));
+  fs::create_directories(folder / product.pictures);
+  ocr::SkipReport skips = file.skips;
+  std::string labels;
+  int64_t made = 0;
+  Progress progress(true, static_cast<int64_t>(file.lines.size()));
+  for (const ocr::LabelLine& line : file.lines) {
+    try {
+      made += make(open_picture(r, file, line), folder, labels, skips);
+    } catch (const ocr::SkippedSample& e) {
+      skips.add(e);
+    }
+    progress.step();
+  }
+  progress.clear();
+  write_text(folder / product.labels, labels);
+  report_skips(skips, static_cast<int64_t>(file.lines.size()) + file.skips.total());
+  std::printf("%lld samples of %zu pictures; %s\n", static_cast<long long>(made), file.lines.size(),
+              (folder / product.labels).string().c_str());
+  return skips.total() > 0 ? kExitSome : kExitOk;
+}
+
+// Lines cut from a page.
+int64_t crop_page(const Labelled& page, const fs::path& folder, std::string& labels,
+                  ocr::SkipReport& skips) {
+  const std::vector<ocr::TextBoxLabel> boxes = boxes_of(page);
+  const std::string stem = cat(ocr::crc32(page.name) % 100000, "_", ocr::page_key(page.name));
   int64_t made = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (boxes[i].ignore()) continue;
+    const auto skip = [&](const char* why) {
+      skips.add(ocr::SkippedSample(ocr::Skip::kBadLabel, page.file.name, page.line.line,
+                                   cat("box ", i + 1, ": ", why)));
+    };
     if (boxes[i].text.find_first_of("\t\r\n") != std::string::npos) {
-      skips.add(ocr::SkippedSample(ocr::Skip::kBadLabel, file.name, line.line,
-                                   cat("box ", i + 1, ": a tab or line end in the text")));
+      skip("a tab or line end in the text");
       continue;
     }
     ocr::Polygon polygon;
@@ -195,72 +251,61 @@ int64_t crop_page(const Request& r, const ocr::LabelFile& file, const ocr::Label
               ? ocr::crop_shape(ocr::Quad{polygon[0], polygon[1], polygon[2], polygon[3]})
               : ocr::crop_shape(polygon);
       const std::string crop = cat("crops/", stem, "_crop_", i, ".png");
-      ocr::write_picture((folder / crop).string(), ocr::cut_crop(image, shape));
+      ocr::write_picture((folder / crop).string(), ocr::cut_crop(page.image, shape));
       labels += cat(crop, "\t", boxes[i].text, "\n");
       ++made;
     } catch (const train::ShapeError& e) {
-      skips.add(ocr::SkippedSample(ocr::Skip::kBadLabel, file.name, line.line,
-                                   cat("box ", i + 1, ": ", e.what())));
+      skip(e.what());
     }
   }
   return made;
 }
 
 int crop(const Request& r) {
-  const fs::path folder = need(r.save, r, "--save FOLDER");
-  const ocr::LabelFile file = ocr::read_label_file(need(r.input, r, "a label file of pages"));
-  fs::create_directories(folder / "crops");
-  ocr::SkipReport skips = file.skips;
-  std::string labels;
-  int64_t made = 0;
-  for (const ocr::LabelLine& line : file.lines) {
-    try {
-      made += crop_page(r, file, line, folder, labels, skips);
-    } catch (const ocr::SkippedSample& e) {
-      skips.add(e);
-    }
-  }
-  write_text(folder / "rec.txt", labels);
-  report_skips(skips, static_cast<int64_t>(file.lines.size()) + file.skips.total());
-  std::printf("%lld lines of %zu pages; %s\n", static_cast<long long>(made), file.lines.size(),
-              (folder / "rec.txt").string().c_str());
-  return skips.total() > 0 ? kExitSome : kExitOk;
+  return make_samples(r, {"a label file of pages", "crops", "rec.txt"}, crop_page);
 }
 
 // The line classifier's samples: each line as it is, and turned by 180 degrees.
 int turn(const Request& r) {
-  const fs::path folder = need(r.save, r, "--save FOLDER");
-  const ocr::LabelFile file = ocr::read_label_file(need(r.input, r, "a label file of lines"));
-  fs::create_directories(folder / "lines");
-  ocr::SkipReport skips = file.skips;
-  std::string labels;
-  int64_t made = 0;
-  for (const ocr::LabelLine& line : file.lines) {
-    try {
-      ocr::Sample sample;
-      sample.file = file.name;
-      sample.line = line.line;
-      const std::string name = ocr::label_paths(line.path)[0];
-      sample.image_name = picture_path(r, name).string();
-      sample.encoded = ocr::read_image_bytes(sample.image_name, sample.file, sample.line);
-      const cv::Mat upright = ocr::decode_sample(sample, true);
-      cv::Mat turned;
-      cv::flip(upright, turned, -1);
-      const std::string stem =
-          cat("lines/", ocr::crc32(name), "_", fs::path(name).stem().string(), "_");
-      ocr::write_picture((folder / (stem + "0.png")).string(), upright);
-      ocr::write_picture((folder / (stem + "180.png")).string(), turned);
-      labels += cat(stem, "0.png\t0\n", stem, "180.png\t180\n");
-      made += 2;
-    } catch (const ocr::SkippedSample& e) {
-      skips.add(e);
-    }
-  }
-  write_text(folder / "cls.txt", labels);
-  report_skips(skips, static_cast<int64_t>(file.lines.size()) + file.skips.total());
-  std::printf("%lld samples of %zu lines; %s\n", static_cast<long long>(made), file.lines.size(),
-              (folder / "cls.txt").string().c_str());
-  return skips.total() > 0 ? kExitSome : kExitOk;
+  return make_samples(
+      r, {"a label file of lines", "lines", "cls.txt"},
+      [](const Labelled& line, const fs::path& folder, std::string& labels, ocr::SkipReport&) {
+        cv::Mat turned;
+        cv::flip(line.image, turned, -1);
+        const std::string stem =
+            cat("lines/", ocr::crc32(line.name), "_", fs::path(line.name).stem().string(), "_");
+        ocr::write_picture((folder / (stem + "0.png")).string(), line.image);
+        ocr::write_picture((folder / (stem + "180.png")).string(), turned);
+        labels += cat(stem, "0.png\t0\n", stem, "180.png\t180\n");
+        return 2;
+      });
+}
+
+// Copies that look scanned. A page's boxes move with it, and its copies keep its name, hence its
+// part of a split.
+int degrade(const Request& r) {
+  return make_samples(
+      r, {"a label file of pages or lines", "degraded", "labels.txt"},
+      [&r](const Labelled& clean, const fs::path& folder, std::string& labels, ocr::SkipReport&) {
+        const bool page = !clean.line.label.empty() && clean.line.label[0] == '[';
+        const std::vector<ocr::TextBoxLabel> boxes =
+            page ? boxes_of(clean) : std::vector<ocr::TextBoxLabel>{};
+        for (int copy = 1; copy <= r.copies; ++copy) {
+          ocr::Random random(train::data::sample_random(static_cast<uint64_t>(r.seed), copy,
+                                                        ocr::crc32(clean.name)),
+                             0);
+          const ocr::Degraded picture = ocr::degrade(clean.image, r.strength, random);
+          const std::string path =
+              cat("degraded/", copy, "/", fs::path(clean.name).replace_extension(".jpg").string());
+          fs::create_directories((folder / path).parent_path());
+          ocr::write_picture((folder / path).string(), picture.image, picture.jpeg_quality);
+          labels +=
+              cat(path, "\t",
+                  page ? ocr::write_detection_label(ocr::moved(boxes, picture)) : clean.line.label,
+                  "\n");
+        }
+        return r.copies;
+      });
 }
 
 int convert(const Request& r) {
@@ -306,19 +351,19 @@ int run(const Request& r) {
     const char* name;
     int (*work)(const Request&);
   };
-  constexpr Action actions[] = {{"check", check}, {"show", show},       {"split", split},
-                                {"crop", crop},   {"turn", turn},       {"convert", convert},
-                                {"lmdb", lmdb}};
+  constexpr Action actions[] = {{"check", check},     {"show", show}, {"split", split},
+                                {"crop", crop},       {"turn", turn}, {"degrade", degrade},
+                                {"convert", convert}, {"lmdb", lmdb}};
   std::vector<std::string> names;
   for (const Action& a : actions) {
     if (r.action == a.name) return a.work(r);
     names.emplace_back(a.name);
   }
-  throw train::ConfigError("", 0, 0,
-                           r.action.empty()
-                               ? "ocr data takes check, show, split, crop, turn, convert or lmdb"
-                               : cat("there is no `ocr data ", r.action, "`",
-                                     train::config::did_you_mean(r.action, names)));
+  throw train::ConfigError(
+      "", 0, 0,
+      r.action.empty() ? "ocr data takes check, show, split, crop, turn, degrade, convert or lmdb"
+                       : cat("there is no `ocr data ", r.action, "`",
+                             train::config::did_you_mean(r.action, names)));
 }
 
 }  // namespace
@@ -329,7 +374,7 @@ void declare_data(Command& command) {
   command.describe("Looks at training data, and makes it out of other data.");
   command.examples(kExamples);
   command.closing(kClosing);
-  command.arguments("check|show|split|crop|turn|convert|lmdb [INPUT]", 2,
+  command.arguments("check|show|split|crop|turn|degrade|convert|lmdb [INPUT]", 2,
                     [&r](const Given& g) { (r.action.empty() ? r.action : r.input) = g.text; });
   add_config_options(command, r.config);
   command.flag("strict", "unknown keys of the configuration are errors",
@@ -348,6 +393,15 @@ void declare_data(Command& command) {
   command.option(
       "parts", "N", "split: one page in N is held back, by crc32 of its name",
       [&r](const Given& g) { r.parts = g.whole(2); }, "10");
+  command.option(
+      "copies", "N", "degrade: of each picture", [&r](const Given& g) { r.copies = g.whole(1); },
+      "1");
+  command.option(
+      "strength", "X", "degrade: 1 is an office scan or a phone picture; 0 to 2",
+      [&r](const Given& g) { r.strength = g.number(0, 2); }, "1");
+  command.option(
+      "seed", "N", "degrade: another one draws other copies",
+      [&r](const Given& g) { r.seed = g.whole(0); }, "1");
   command.option(
       "skip_bad", "N", "check: so many lost samples are no failure",
       [&r](const Given& g) { r.skip_bad = g.whole(0); }, "0");

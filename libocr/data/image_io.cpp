@@ -45,10 +45,13 @@ cv::Mat decode_sample(const Sample& s, bool orient) {
 
 void swap_red_and_blue(cv::Mat& image) { cv::cvtColor(image, image, cv::COLOR_BGR2RGB); }
 
-void write_picture(const std::string& path, const cv::Mat& image) {
+void write_picture(const std::string& path, const cv::Mat& image, int jpeg_quality) {
   const cv::Mat dense = image.isContinuous() ? image : image.clone();
+  EncodeOptions options;
+  options.jpeg_quality = jpeg_quality;
   write_image(path,
-              ImageView{dense.data, dense.cols, dense.rows, static_cast<ptrdiff_t>(dense.step)});
+              ImageView{dense.data, dense.cols, dense.rows, static_cast<ptrdiff_t>(dense.step)},
+              options);
 }
 
 }  // namespace ocr

@@ -17,6 +17,6 @@ cv::Mat decode_sample(const Sample& sample, bool orient);
 void swap_red_and_blue(cv::Mat& image);
 
 /// Writes 8UC3 BGR as PNG or JPEG, by the ending of the path.
-void write_picture(const std::string& path, const cv::Mat& image);
+void write_picture(const std::string& path, const cv::Mat& image, int jpeg_quality = 92);
 
 }  // namespace ocr

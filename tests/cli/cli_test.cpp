@@ -661,11 +661,43 @@ TEST_F(Training, GoesOnToTheSameBits) {
   EXPECT_TRUE(slurp(dir_ / "whole/latest.safetensors") == slurp(dir_ / "parts/latest.safetensors"));
 }
 
+TEST_F(Training, CopiesThatLookScannedKeepTheirNamesAndText) {
+  const std::string folder = (dir_ / "scanned").string();
+  const std::vector<std::string> lines{"data",     "degrade", data_ + "/rec.txt", "--save", folder,
+                                       "--copies", "2"};
+  const Result r = ocr(lines);
+  ASSERT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.out.find("46 samples of 23 pictures"), std::string::npos) << r.out;
+  std::istringstream clean(slurp(data_ + "/rec.txt")), labels(slurp(folder + "/labels.txt"));
+  std::string line, copy;
+  ASSERT_TRUE(std::getline(clean, line));
+  const std::string stem = line.substr(0, line.find(".png")), text = line.substr(line.find('\t'));
+  for (const char* number : {"1", "2"}) {
+    ASSERT_TRUE(std::getline(labels, copy));
+    EXPECT_EQ(copy, std::string("degraded/") + number + "/" + stem + ".jpg" + text);
+  }
+  const std::string first = slurp(folder + "/degraded/1/" + stem + ".jpg");
+  EXPECT_NE(first, slurp(folder + "/degraded/2/" + stem + ".jpg"));
+  ASSERT_EQ(ocr(lines).rc, 0);
+  EXPECT_EQ(first,
+            slurp(folder + "/degraded/1/" + stem + ".jpg"));  // the same seed, the same bytes
+
+  const Result page = ocr({"data", "degrade", OCR_SOURCE_DIR "/datasets/sample/det.txt", "--save",
+                           (dir_ / "page").string()});
+  ASSERT_EQ(page.rc, 0) << page.err;
+  const Result cut =
+      ocr({"data", "crop", (dir_ / "page/labels.txt").string(), "--save", (dir_ / "cut").string()});
+  EXPECT_EQ(cut.rc, 0) << cut.err;
+  EXPECT_NE(cut.out.find("23 samples of 1 pictures"), std::string::npos) << cut.out;
+  EXPECT_EQ(ocr({"data", "degrade", data_ + "/rec.txt", "--save", folder, "--strength", "9"}).rc,
+            2);
+}
+
 TEST_F(Training, LinesUprightAndUpsideDownForTheClassifier) {
   const std::string folder = (dir_ / "cls").string();
   const Result r = ocr({"data", "turn", data_ + "/rec.txt", "--save", folder});
   ASSERT_EQ(r.rc, 0) << r.err;
-  EXPECT_NE(r.out.find("46 samples of 23 lines"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("46 samples of 23 pictures"), std::string::npos) << r.out;
   std::istringstream labels(slurp(folder + "/cls.txt"));
   std::string upright, turned;
   ASSERT_TRUE(std::getline(labels, upright) && std::getline(labels, turned));
