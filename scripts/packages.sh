@@ -12,7 +12,7 @@ PACKAGES_build=(
   liblmdb-dev                         # training data in LMDB
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libgif-dev libpoppler-cpp-dev  # image formats, PDF
   libfreetype-dev                                                # text in annotated pictures
-  libgtest-dev                                                   # tests, built by default
+  libgtest-dev libgmock-dev                                      # tests, built by default
 )
 # What the tests run besides the build.
 PACKAGES_test=("${PACKAGES_build[@]}" binutils file fonts-wqy-microhei)
