@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libtrain/core/thread_pool.h"
+#include "libtrain/autograd/kernels.h"
 
 namespace train::optim {
 
@@ -47,19 +47,11 @@ void Adam::update(Item& item, double rate, const float* grad, float* w, int64_t 
   const auto c2 = static_cast<float>(1 - options_.beta2);
   const auto l2 = static_cast<float>(options_.decoupled ? item.penalty : item.weight_decay);
   const auto keep = static_cast<float>(options_.decoupled ? 1 - rate * item.weight_decay : 1);
-  float* const moment1 = item.slots[0].data<float>();
-  float* const moment2 = item.slots[1].data<float>();
+  const cpu::AdamArgs args{lr, eps, b1, b2, c1, c2, l2, keep};
+  float* const m = item.slots[0].data<float>();
+  float* const v = item.slots[1].data<float>();
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    const float* __restrict g = grad;
-    float* __restrict x = w;
-    float* __restrict m = moment1;
-    float* __restrict v = moment2;
-    for (int64_t i = begin; i < end; ++i) {
-      const float d = g[i] + l2 * x[i];
-      m[i] = b1 * m[i] + c1 * d;
-      v[i] = b2 * v[i] + c2 * (d * d);
-      x[i] = keep * x[i] - lr * (m[i] / (std::sqrt(v[i]) + eps));
-    }
+    grad_kernels().adam(args, grad + begin, w + begin, m + begin, v + begin, end - begin);
   });
 }
 

@@ -1,6 +1,6 @@
 #include "libtrain/optim/sgd.h"
 
-#include "libtrain/core/thread_pool.h"
+#include "libtrain/autograd/kernels.h"
 
 namespace train::optim {
 
@@ -18,7 +18,7 @@ void Sgd::update(Item& item, double rate, const float* grad, float* w, int64_t n
   const auto lr = static_cast<float>(rate), decay = static_cast<float>(item.weight_decay);
   if (momentum_ == 0)
     return parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) w[i] -= lr * (grad[i] + decay * w[i]);
+      grad_kernels().sgd(lr, decay, grad + begin, w + begin, end - begin);
     });
   float* velocity = item.slots[0].data<float>();
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {

@@ -216,6 +216,7 @@ TEST(Optimizers, AdamFollowsTheFormulaInF64) {
 TEST(Optimizers, SameBitsForAnyThreadCount) {
   const int64_t n = 100003;
   const MakeOptimizer makers[] = {
+      maker<Sgd>(SgdOptions{.learning_rate = .1, .weight_decay = .01}),
       maker<Sgd>(
           SgdOptions{.learning_rate = .1, .momentum = .9, .weight_decay = .01, .nesterov = true}),
       maker<Adam>(AdamOptions{.weight_decay = .01, .decoupled = true})};

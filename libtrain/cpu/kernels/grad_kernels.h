@@ -36,7 +36,13 @@ struct AffineActArgs {
   Activation act;
 };
 
-/// Everything one instruction set offers to the backward pass.
+/// One step of Adam: d = g + l2 x; m = b1 m + c1 d; v = b2 v + c2 d d;
+/// x = keep x - rate m / (sqrt(v) + eps).
+struct AdamArgs {
+  float rate, eps, b1, b2, c1, c2, l2, keep;
+};
+
+/// Everything one instruction set offers to the backward pass and to optimisers.
 struct GradTable {
   /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
   /// its input.
@@ -77,6 +83,10 @@ struct GradTable {
   /// dx, and the sums over the n elements that are the gradients of scale1, bias1, scale2, bias2.
   void (*affine_act_grad)(const AffineActArgs&, const float* x, const float* dy, float* dx,
                           int64_t n, float* sums);
+  /// One pass over n elements: reads g, x, m and v once, writes x, m and v once.
+  void (*adam)(const AdamArgs&, const float* g, float* x, float* m, float* v, int64_t n);
+  /// x -= rate (g + decay x).
+  void (*sgd)(float rate, float decay, const float* g, float* x, int64_t n);
   /// Columns of b in a tile.
   int (*product_cols)();
   /// packed[r][lanes] = x[r][cols] - shift[cols] (shift null = 0), zeros in the lanes beyond cols.

@@ -6,6 +6,8 @@ namespace train::cpu::OCR_ISA_NS {
 
 void depthwise_weight_row(const DepthwiseRowArgs& g, const float* x, const float* dy, float* acc);
 void depthwise_input_row(const DepthwiseRowArgs& g, const float* taps, const float* dy, float* dx);
+void adam(const AdamArgs& a, const float* g, float* x, float* m, float* v, int64_t n);
+void sgd(float rate, float decay, const float* g, float* x, int64_t n);
 int product_cols();
 void pack_product(const float* x, int64_t ld, const float* shift, int64_t rows, int64_t cols,
                   int64_t lanes, float* packed);
