@@ -1,8 +1,9 @@
 // CTC loss and gradient.
 //
 // Per sample: forward and backward variables over the label with blanks around its characters, in
-// log space and double; then d loss / d logits = softmax - (probability of being in a state of that
-// class). The rows' softmax is taken in place of the logits.
+// double; then d loss / d logits = softmax - (probability of being in a state of that class). The
+// variables are probabilities, brought to a largest of 1 at every step. Where that could lose what
+// counts (no path over the likely states), the recursion runs again on logarithms.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,18 +36,25 @@ class Sample {
   Sample(int64_t steps, int64_t classes, const CtcOptions& options)
       : steps_(steps), classes_(classes), options_(options) {}
 
-  // logits: [steps, classes] -> their gradient times `weight` (of the mean over the batch); returns
-  // -log p(label).
-  double run(const int64_t* label, int64_t length, float weight, float* logits) {
+  // logits [steps, classes] -> `grad` (which may be `logits`): their gradient times `weight` (of
+  // the mean over the batch); returns -log p(label).
+  double run(const int64_t* label, int64_t length, float weight, const float* logits, float* grad) {
     states_.assign(static_cast<size_t>(2 * length + 1), options_.blank);
     for (int64_t i = 0; i < length; ++i) states_[2 * i + 1] = label[i];
-    softmax(logits);
-    const double loss = fits(label, length) ? recur() : -kNever;
+    softmax(weight, logits, grad);
+    double loss = -kNever;
+    if (fits(label, length) && !recur(loss)) loss = recur_in_logarithms();
     if (!std::isfinite(loss)) {
-      std::fill_n(logits, steps_ * classes_, options_.zero_infinity ? 0.f : NAN);
+      std::fill_n(grad, steps_ * classes_, options_.zero_infinity ? 0.f : NAN);
       return loss;
     }
-    gradient(loss, weight * slope(loss), logits);
+    const float factor = slope(loss);
+    if (factor != 1)
+      for (int64_t i = 0; i < steps_ * classes_; ++i) grad[i] *= factor;
+    for (int64_t t = 0; t < steps_; ++t)
+      for (int64_t s = 0; s < count(); ++s)
+        grad[t * classes_ + states_[s]] -=
+            weight * factor * static_cast<float>(inside_[t * count() + s]);
     return loss;
   }
 
@@ -72,36 +80,101 @@ class Sample {
   // State s may be entered from s - 2: another character than the one before.
   bool skips(int64_t s) const { return s >= 2 && s % 2 == 1 && states_[s] != states_[s - 2]; }
 
-  // Rows become probabilities; the log-probabilities of the states are kept.
-  void softmax(float* logits) {
-    const cpu::KernelTable& t = cpu::kernels();
+  // States at step t that the start reaches and that reach the end: [first, last).
+  int64_t first(int64_t t) const { return std::max<int64_t>(0, count() - 2 * (steps_ - t)); }
+  int64_t last(int64_t t) const { return std::min(count(), 2 * (t + 1)); }
+
+  // Rows become probabilities times `weight`; the log-probabilities of the states are kept.
+  void softmax(float weight, const float* logits, float* grad) {
     const int64_t n = count();
     log_p_.resize(static_cast<size_t>(steps_ * n));
-    for (int64_t i = 0; i < steps_; ++i) {
-      float* row = logits + i * classes_;
-      int32_t best = 0;
-      float top = 0;
-      t.softmax_argmax(row, classes_, 1, classes_, &best, nullptr, &top);
-      double* log_p = log_p_.data() + i * n;
-      for (int64_t s = 0; s < n; ++s) log_p[s] = double{row[states_[s]]} - top;
-      t.softmax(row, classes_, row, classes_, 1, classes_, false);
-      const double log_top = std::log(double{row[best]});  // minus the log of the sum
-      for (int64_t s = 0; s < n; ++s) log_p[s] += log_top;
+    for (int64_t t = 0; t < steps_; ++t) {
+      const float* row = logits + t * classes_;
+      double* log_p = log_p_.data() + t * n;
+      for (int64_t s = 0; s < n; ++s) log_p[s] = row[states_[s]];
+      float top = 0, sum = 0;
+      grad_kernels().scaled_softmax(row, weight, classes_, grad + t * classes_, &top, &sum);
+      const double shift = top + std::log(double{sum});
+      for (int64_t s = 0; s < n; ++s) log_p[s] -= shift;
     }
   }
 
-  // alpha and beta (both with their step's own probability); returns the loss.
-  double recur() {
+  // q_ = the states' probabilities at step t over the largest of those within reach; returns the
+  // logarithm of that one.
+  double scaled_probabilities(int64_t t) {
+    const double* log_p = log_p_.data() + t * count();
+    const int64_t begin = first(t), end = last(t);
+    const double top = *std::max_element(log_p + begin, log_p + end);
+    const double blank = std::exp(log_p[0] - top);
+    for (int64_t s = begin; s < end; ++s)
+      q_[t * count() + s] = s % 2 ? std::exp(log_p[s] - top) : blank;
+    return top;
+  }
+
+  // The loss, and inside_[t, s], the probability of being in state s at step t given the label.
+  // False where a sum fell so low beside the largest term that underflow may have taken part of it.
+  bool recur(double& loss) {
+    constexpr double kLeastStep = 1e-250, kLeastSum = 1e-40;
+    const int64_t n = count(), ld = n + 4;  // two zeros on either side
+    skips_.assign(static_cast<size_t>(ld), 0);
+    for (int64_t s = 2; s < n; ++s) skips_[s] = skips(s);
+    q_.assign(static_cast<size_t>(steps_ * n), 0);
+    inside_.assign(q_.size(), 0);
+    line_.assign(static_cast<size_t>(2 * ld), 0);
+    double *now = line_.data() + 2, *next = now + ld, log_scale = 0;
+    now[0] = 1;  // before the first step: as if in the first blank, one state early
+    for (int64_t t = 0; t < steps_; ++t) {
+      log_scale += scaled_probabilities(t);
+      const double* q = q_.data() + t * n;
+      const int64_t begin = first(t), end = last(t);
+      double top = 0;
+      for (int64_t s = begin; s < end; ++s) {
+        next[s] = (now[s] + now[s - 1] + (t ? skips_[s] * now[s - 2] : 0)) * q[s];
+        top = std::max(top, next[s]);
+      }
+      if (!(top >= kLeastStep)) return false;
+      std::fill(next - 2, next + begin, 0.);
+      for (int64_t s = begin; s < end; ++s) inside_[t * n + s] = next[s] /= top;
+      log_scale += std::log(top);
+      std::swap(now, next);
+    }
+    loss = -(log_scale + std::log(now[n - 1] + (n > 1 ? now[n - 2] : 0)));
+    return join_with_backward(kLeastStep, kLeastSum, ld) && std::isfinite(loss);
+  }
+
+  // Multiplies inside_, the forward variables, by those of the way to the end.
+  bool join_with_backward(double least_step, double least_sum, int64_t ld) {
+    const int64_t n = count();
+    line_.assign(static_cast<size_t>(2 * ld), 0);
+    double *after = line_.data() + 2, *now = after + ld;  // with and without the step's own q
+    for (int64_t t = steps_; t-- > 0;) {
+      const int64_t begin = first(t), end = last(t);
+      double top = 0, sum = 0;
+      for (int64_t s = begin; s < end; ++s) {
+        now[s] = t + 1 == steps_ ? 1 : after[s] + after[s + 1] + skips_[s + 2] * after[s + 2];
+        top = std::max(top, now[s]);
+      }
+      if (!(top >= least_step)) return false;
+      double* inside = inside_.data() + t * n;
+      for (int64_t s = begin; s < end; ++s) sum += inside[s] *= now[s] / top;
+      if (!(sum >= least_sum)) return false;
+      for (int64_t s = begin; s < end; ++s) inside[s] /= sum;
+      std::fill(after - 2, after + n + 2, 0.);
+      for (int64_t s = begin; s < end; ++s) after[s] = now[s] / top * q_[t * n + s];
+    }
+    return true;
+  }
+
+  // The same in logarithms, which lose nothing: alpha and beta, both with their step's own
+  // probability. Returns the loss.
+  double recur_in_logarithms() {
     const int64_t n = count();
     alpha_.assign(static_cast<size_t>(steps_ * n), kNever);
     beta_.assign(alpha_.size(), kNever);
     for (int64_t t = 0; t < steps_; ++t) {
       double* a = alpha_.data() + t * n;
       const double *before = a - n, *log_p = log_p_.data() + t * n;
-      // Only states that the start reaches and that reach the end.
-      const int64_t first = std::max<int64_t>(0, n - 2 * (steps_ - t));
-      const int64_t last = std::min(n, 2 * (t + 1));
-      for (int64_t s = first; s < last; ++s) {
+      for (int64_t s = first(t); s < last(t); ++s) {
         double v = t ? before[s] : s < 2 ? 0 : kNever;
         if (t && s >= 1) v = log_add(v, before[s - 1]);
         if (t && skips(s)) v = log_add(v, before[s - 2]);
@@ -111,9 +184,7 @@ class Sample {
     for (int64_t t = steps_; t-- > 0;) {
       double* b = beta_.data() + t * n;
       const double *after = b + n, *log_p = log_p_.data() + t * n;
-      const int64_t first = std::max<int64_t>(0, n - 2 * (steps_ - t));
-      const int64_t last = std::min(n, 2 * (t + 1));
-      for (int64_t s = first; s < last; ++s) {
+      for (int64_t s = first(t); s < last(t); ++s) {
         double v = t + 1 < steps_ ? after[s] : s >= n - 2 ? 0 : kNever;
         if (t + 1 < steps_ && s + 1 < n) v = log_add(v, after[s + 1]);
         if (t + 1 < steps_ && s + 2 < n && skips(s + 2)) v = log_add(v, after[s + 2]);
@@ -121,27 +192,19 @@ class Sample {
       }
     }
     const double* end = alpha_.data() + (steps_ - 1) * n;
-    return -(n > 1 ? log_add(end[n - 1], end[n - 2]) : end[0]);
-  }
-
-  void gradient(double loss, float weight, float* p) const {
-    const int64_t n = count();
-    for (int64_t t = 0; t < steps_; ++t) {
-      float* row = p + t * classes_;
-      for (int64_t c = 0; c < classes_; ++c) row[c] *= weight;
-      for (int64_t s = 0; s < n; ++s) {
-        const int64_t i = t * n + s;
-        if (alpha_[i] == kNever || beta_[i] == kNever) continue;
-        row[states_[s]] -=
-            weight * static_cast<float>(std::exp(alpha_[i] + beta_[i] - log_p_[i] + loss));
-      }
-    }
+    const double loss = -(n > 1 ? log_add(end[n - 1], end[n - 2]) : end[0]);
+    inside_.assign(alpha_.size(), 0);
+    for (size_t i = 0; i < alpha_.size(); ++i)
+      if (alpha_[i] != kNever && beta_[i] != kNever)
+        inside_[i] = std::exp(alpha_[i] + beta_[i] - log_p_[i] + loss);
+    return loss;
   }
 
   int64_t steps_, classes_;
   CtcOptions options_;
   std::vector<int64_t> states_;
-  std::vector<double> log_p_, alpha_, beta_;  // [steps, states]
+  std::vector<double> log_p_, q_, inside_, alpha_, beta_;  // [steps, states]
+  std::vector<double> skips_, line_;
 };
 
 struct Labels {
@@ -173,15 +236,16 @@ void check_labels(Infos in, size_t first, int64_t n) {
                          labels.shape.str(), " and ", lengths.shape.str()));
 }
 
-// Runs the samples [0, n) whose logits lie at `logits`; losses in order.
+// Runs the samples [0, n) whose logits lie at `logits`, gradients to `grad`; losses in order.
 void run_samples(const CtcOptions& o, const Labels& labels, int64_t first, int64_t n, int64_t steps,
-                 int64_t classes, float weight, float* logits, double* shares, float* losses) {
+                 int64_t classes, float weight, const float* logits, float* grad, double* shares,
+                 float* losses) {
   parallel_for(n, 1, [&](int64_t begin, int64_t end) {
     Sample sample(steps, classes, o);
     for (int64_t i = begin; i < end; ++i) {
       const double loss =
           sample.run(labels.labels + (first + i) * labels.width, labels.lengths[first + i], weight,
-                     logits + i * steps * classes);
+                     logits + i * steps * classes, grad + i * steps * classes);
       shares[first + i] = sample.share(loss);
       losses[first + i] = static_cast<float>(loss);
     }
@@ -203,8 +267,10 @@ class ReadyGradient final : public Gradient {
         mul_(std::make_shared<BinaryOp>(BinaryKind::kMul)) {}
   void run(GradContext& c) const override {
     if (c.has_grad(1)) throw Error("the per-sample losses of CTC have no gradient");
+    const bool ready = *c.grad(0).tensor.data<float>() == 1;  // the loss is what backward began at
     for (size_t i = 0; i < inputs_; ++i)
-      if (c.needs(i)) c.set(i, c.eager().run(mul_, {c.output(i + 2), c.grad(0)}));
+      if (c.needs(i))
+        c.set(i, ready ? c.output(i + 2) : c.eager().run(mul_, {c.output(i + 2), c.grad(0)}));
   }
 
  private:
@@ -240,10 +306,9 @@ std::unique_ptr<Plan> CtcLossOp::plan(Infos inputs, Infos, PackCache&) const {
   return make_plan([x, o = options](Views in, Views out, void*) {
     const Labels labels(in, 1);
     labels.check(x[0], x[2], o.blank);
-    cpu::unary({}, in[0].as<float>(), out[2].as<float>(), x.numel());
     std::vector<double> shares(static_cast<size_t>(x[0]));
-    run_samples(o, labels, 0, x[0], x[1], x[2], 1 / static_cast<float>(x[0]), out[2].as<float>(),
-                shares.data(), out[1].as<float>());
+    run_samples(o, labels, 0, x[0], x[1], x[2], 1 / static_cast<float>(x[0]), in[0].as<float>(),
+                out[2].as<float>(), shares.data(), out[1].as<float>());
     *out[0].as<float>() = mean_of(shares);
   });
 }
@@ -287,7 +352,7 @@ std::unique_ptr<Plan> LinearCtcLossOp::plan(Infos inputs, Infos, PackCache&) con
           const float* x = in[0].as<float>() + i * steps * d;
           cpu::gemm(x, d, m, forward, {}, logits, classes);
           run_samples(o, labels, i, count, steps, classes, 1 / static_cast<float>(n), logits,
-                      shares.data(), out[1].as<float>());
+                      logits, shares.data(), out[1].as<float>());
           cpu::gemm(logits, classes, m, back, {}, out[2].as<float>() + i * steps * d, d);
           transpose_rows(logits, classes, m, classes, transposed, m);
           const RowGroup group{transposed, m, classes};

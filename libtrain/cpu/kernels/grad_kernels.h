@@ -83,6 +83,8 @@ struct GradTable {
   /// dx, and the sums over the n elements that are the gradients of scale1, bias1, scale2, bias2.
   void (*affine_act_grad)(const AffineActArgs&, const float* x, const float* dy, float* dx,
                           int64_t n, float* sums);
+  /// y = scale softmax(x) of one row (y may be x); top: its maximum, sum: of exp(x - top).
+  void (*scaled_softmax)(const float* x, float scale, int64_t n, float* y, float* top, float* sum);
   /// One pass over n elements: reads g, x, m and v once, writes x, m and v once.
   void (*adam)(const AdamArgs&, const float* g, float* x, float* m, float* v, int64_t n);
   /// x -= rate (g + decay x).

@@ -236,6 +236,7 @@ constinit const GradTable kGradTable = {
     .dot_cols = dot_cols,
     .affine_act = affine_act,
     .affine_act_grad = affine_act_grad,
+    .scaled_softmax = scaled_softmax,
     .adam = adam,
     .sgd = sgd,
     .product_cols = product_cols,

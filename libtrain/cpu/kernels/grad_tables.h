@@ -6,6 +6,7 @@ namespace train::cpu::OCR_ISA_NS {
 
 void depthwise_weight_row(const DepthwiseRowArgs& g, const float* x, const float* dy, float* acc);
 void depthwise_input_row(const DepthwiseRowArgs& g, const float* taps, const float* dy, float* dx);
+void scaled_softmax(const float* x, float scale, int64_t n, float* y, float* top, float* sum);
 void adam(const AdamArgs& a, const float* g, float* x, float* m, float* v, int64_t n);
 void sgd(float rate, float decay, const float* g, float* x, int64_t n);
 int product_cols();
