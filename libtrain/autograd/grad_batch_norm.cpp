@@ -7,8 +7,6 @@
 #include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/simple_op.h"
 #include "libtrain/cpu/elementwise.h"
-#include "libtrain/cpu/packed.h"
-#include "libtrain/cpu/reduce.h"
 #include "libtrain/ops/common.h"
 #include "libtrain/ops/nn.h"
 
@@ -23,11 +21,9 @@ struct BlockStatistics {
   int64_t floats() const { return 2 * blocks() * cols; }
   int64_t rows_of(int64_t b) const { return std::min(kBlockRows, rows - b * kBlockRows); }
   void run(const float* x, float* means, float* squares) const {
-    const cpu::KernelTable& t = cpu::kernels();
+    const cpu::GradTable& t = grad_kernels();
     for_row_blocks(rows, cols, [&](int64_t b, int64_t r0, int64_t r1) {
-      const float* p = x + r0 * cols;
-      t.reduce_rows(cpu::ReduceOp::kMean, p, cols, r1 - r0, cols, means + b * cols);
-      t.centred_square_rows(p, cols, means + b * cols, r1 - r0, cols, squares + b * cols);
+      t.block_moments(x + r0 * cols, r1 - r0, cols, means + b * cols, squares + b * cols);
     });
   }
 };

@@ -47,6 +47,8 @@ struct GradTable {
   /// dx[i] = dy[i] f'(v[i]); v is the function's output where act_grad_reads_output() says so, else
   /// its input.
   void (*act_grad)(const Activation&, const float* v, const float* dy, float* dx, int64_t n);
+  /// Per channel over the rows: the mean, and the sum of squares about it.
+  void (*block_moments)(const float* x, int64_t rows, int64_t cols, float* means, float* squares);
   /// Per channel over rows [r0, r1): sum_dz = sum of dz, sum_dzx = sum of dz (x - mean) inv, where
   /// dz = dy act'(z). Overwrites cols floats of each.
   void (*norm_grad_sums)(const NormGradArgs&, int64_t r0, int64_t r1, float* sum_dz,

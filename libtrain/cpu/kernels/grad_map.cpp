@@ -1,4 +1,4 @@
-// Gradients of activations, batch and layer normalisation and softmax. Rows are dense; sums run in
+// Gradients of activations, layer normalisation and softmax. Rows are dense; sums run in
 // order over the rows of a call, so that blocks of fixed size give the same bits on any thread.
 #include "libtrain/cpu/kernels/grad_math.h"
 #include "libtrain/cpu/kernels/grad_tables.h"
@@ -13,62 +13,6 @@ void act_grad(const Activation& act, const float* v, const float* dy, float* dx,
     for (; i + W <= n; i += W) store(dx + i, mul(load(dy + i), slope<A>(load(v + i), a, b)));
     if (i < n)
       store_n(dx + i, mul(load_n(dy + i, n - i), slope<A>(load_n(v + i, n - i), a, b)), n - i);
-  });
-}
-
-// The constants of one vector of channels.
-struct Channels {
-  V mean, inv, scale, bias;
-  OCR_INLINE Channels(const NormGradArgs& g, int64_t c, int64_t left)
-      : mean(load_n(g.mean + c, left)),
-        inv(load_n(g.inv + c, left)),
-        scale(load_n(g.scale + c, left)),
-        bias(load_n(g.bias + c, left)) {}
-};
-
-// dz of one vector; the slope is taken at z (or act(z)), computed again from x.
-template <Act A>
-OCR_INLINE V dz_of(V xhat, V dy, const Channels& k, V a, V b) {
-  if constexpr (A == Act::kNone) return dy;
-  const V z = fma(xhat, k.scale, k.bias);
-  if constexpr (reads_output(A)) return mul(dy, slope<A>(activate<A>(z, a, b), a, b));
-  return mul(dy, slope<A>(z, a, b));
-}
-
-void norm_grad_sums(const NormGradArgs& g, int64_t r0, int64_t r1, float* sum_dz, float* sum_dzx) {
-  dispatch_slope(g.act.kind, [&]<Act A>() {
-    const V a = set1(g.act.alpha), b = set1(g.act.beta);
-    for (int64_t c = 0; c < g.cols; c += W) {
-      const int64_t left = g.cols - c;
-      const Channels k(g, c, left);
-      V s = zero(), t = zero();
-      for (int64_t r = r0; r < r1; ++r) {
-        const V xhat = mul(sub(load_n(g.x + r * g.cols + c, left), k.mean), k.inv);
-        const V dz = dz_of<A>(xhat, load_n(g.dy + r * g.cols + c, left), k, a, b);
-        s = add(s, dz);
-        t = fma(dz, xhat, t);
-      }
-      store_n(sum_dz + c, s, left);
-      store_n(sum_dzx + c, t, left);
-    }
-  });
-}
-
-void norm_grad_apply(const NormGradArgs& g, const float* mean_dz, const float* mean_dzx, int64_t r0,
-                     int64_t r1, float* dx) {
-  dispatch_slope(g.act.kind, [&]<Act A>() {
-    const V a = set1(g.act.alpha), b = set1(g.act.beta);
-    for (int64_t c = 0; c < g.cols; c += W) {
-      const int64_t left = g.cols - c;
-      const Channels k(g, c, left);
-      const V m = load_n(mean_dz + c, left), mx = load_n(mean_dzx + c, left);
-      const V f = mul(k.scale, k.inv);
-      for (int64_t r = r0; r < r1; ++r) {
-        const V xhat = mul(sub(load_n(g.x + r * g.cols + c, left), k.mean), k.inv);
-        const V dz = dz_of<A>(xhat, load_n(g.dy + r * g.cols + c, left), k, a, b);
-        store_n(dx + r * g.cols + c, mul(f, fnma(xhat, mx, sub(dz, m))), left);
-      }
-    }
   });
 }
 
@@ -224,6 +168,7 @@ void affine_act_grad(const AffineActArgs& g, const float* x, const float* dy, fl
 
 constinit const GradTable kGradTable = {
     .act_grad = act_grad,
+    .block_moments = block_moments,
     .norm_grad_sums = norm_grad_sums,
     .norm_grad_apply = norm_grad_apply,
     .layer_norm_grad = layer_norm_grad,
