@@ -176,10 +176,7 @@ def prepare_zh():
 def train(config, options):
     ocr("train", "-c", ROOT / "configs" / config, "--resume", "--skip-bad", 100, "-o", *options, *args.options)
     folder = args.out / f"run_{args.task}"
-    # The evaluation during the training of lines of their own widths pads them to one, which that net does not know.
-    weights = "latest" if args.task in ("rec", "zh") else "best_accuracy"
-    ocr("export", "-c", folder / "config.yml", "-o", f"Global.pretrained_model={folder}/{weights}",
-        f"Global.save_inference_dir={args.out}/{args.task}_inference")
+    ocr("export", "-c", folder / "config.yml", "-o", f"Global.save_inference_dir={args.out}/{args.task}_inference")
 
 
 def data_options(part, folder, *labels):

@@ -185,6 +185,13 @@ Sample OcrDataset::raw(int64_t index, int64_t epoch, bool picture) const {
   return s;
 }
 
+Sample OcrDataset::decoded(int64_t index) const {
+  Sample s = raw(index);
+  Random random({0, 0}, 0);
+  steps_[0]->apply(s, random, 0);
+  return s;
+}
+
 // Others to mix in: any that load. Upstream looks for ever; a data set of bad pictures ends that.
 void OcrDataset::add_extra(Sample& sample, const SampleRequest& request) const {
   Random random(request.random, 1000);

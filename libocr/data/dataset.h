@@ -40,6 +40,8 @@ class OcrDataset final : public train::data::Dataset {
   /// The sample before the first transform: encoded picture and label as written. `picture` off
   /// leaves the picture unread.
   Sample raw(int64_t index, int64_t epoch = 0, bool picture = true) const;
+  /// The sample behind the first transform, which is DecodeImage.
+  Sample decoded(int64_t index) const;
   /// Names of the fields of get(), from KeepKeys.
   const std::vector<std::string>& keys() const { return keys_; }
   const std::vector<std::string>& transforms() const { return names_; }

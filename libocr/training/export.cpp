@@ -124,14 +124,13 @@ class Metadata {
     normalisation("0.5,0.5,0.5", "0.5,0.5,0.5");
     shape("ocr.rec_image_shape", size);
     // A net that saw lines of one width alone, padded, is given no narrower ones: averages over the
-    // whole line, and recurrent layers, feel the padding. One that saw lines of their own widths
-    // (ds_width) knows none.
+    // whole line, and recurrent layers, feel the padding.
     const config::SplitConfig& train = c_.train;
     const bool many_widths =
         train.sampler.name == "MultiScaleSampler" || train.dataset.name == "MultiScaleDataSet";
     const auto line = line_shape(c_);
-    if (line && train.dataset.ds_width)
-      all["ocr.rec_min_width"] = cat((*line)[0]);
+    if (const auto own = own_width_resize(c_, size))
+      all["ocr.rec_min_width"] = cat(own->min_width);
     else if (line && !many_widths)
       all["ocr.rec_min_width"] = cat(size.width > 0 ? size.width : (*line)[1]);
     const Node* resize = arguments_of(c_, {"RecResizeImg", "SVTRRecResizeImg"});
@@ -200,6 +199,17 @@ InputSize input_size(const TrainingConfig& config, const models::Model& model) {
   if (config.architecture.model_type != "rec") return {};
   const auto shape = line_shape(config);
   return {shape ? (*shape)[0] : 48, 0};
+}
+
+std::optional<RecognitionResizeOptions> own_width_resize(const TrainingConfig& config,
+                                                         const InputSize& size) {
+  const auto line = line_shape(config);
+  if (config.architecture.model_type != "rec" || !config.train.dataset.ds_width || !line ||
+      size.width > 0)
+    return std::nullopt;
+  RecognitionResizeOptions resize;
+  resize.height = resize.min_width = size.height > 0 ? size.height : (*line)[0];
+  return resize;
 }
 
 train::Graph inference_graph(models::Model& model, const InputSize& size) {

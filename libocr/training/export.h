@@ -1,12 +1,14 @@
 // From a trained net to the graph and the file that are deployed.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libocr/data/label_encode.h"
 #include "libocr/models/model.h"
 #include "libocr/onnx/export.h"
+#include "libocr/postprocess/recognition_resize.h"
 #include "libtrain/config/training.h"
 
 namespace ocr {
@@ -19,6 +21,11 @@ struct InputSize {
 /// The size that a configuration's deployed net takes: detectors and classifiers any; recognisers
 /// the height of their lines, any width; SVTRNet one size alone.
 InputSize input_size(const train::config::TrainingConfig& config, const models::Model& model);
+
+/// How lines enter a recogniser that is trained on lines of their own widths (ds_width): as wide as
+/// they are, no narrower than high. Nothing for every other net.
+std::optional<RecognitionResizeOptions> own_width_resize(
+    const train::config::TrainingConfig& config, const InputSize& size);
 
 /// The net in evaluation as a graph of plain operators: recorded for any batch and the sizes that
 /// are free, branches and norms merged. Leaves the model in evaluation. Throws train::Error where

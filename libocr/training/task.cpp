@@ -8,7 +8,9 @@
 #include "libocr/metrics/recognition_metric.h"
 #include "libocr/postprocess/ctc.h"
 #include "libocr/postprocess/db.h"
+#include "libocr/training/export.h"
 #include "libocr/training/losses.h"
+#include "libocr/training/own_widths.h"
 #include "libocr/training/section.h"
 #include "libtrain/autograd/map_loss.h"
 #include "libtrain/core/error.h"
@@ -106,6 +108,7 @@ class RecognitionTask final : public OcrTask {
         encoder_(*p.train.encoder()),
         loss_(loss),
         metric_options_(metric),
+        own_widths_(own_width_resize(p.config, input_size(p.config, p.model))),
         label_(Fields(p.train).find({"label", "label_ctc"})),
         length_(Fields(p.train).find({"length"})),
         guide_(loss.nrtr ? Fields(p.train).find({"label_gtc", "label_sar"}) : 0) {}
@@ -118,6 +121,16 @@ class RecognitionTask final : public OcrTask {
     return loss_(tape, loss_.forward(tape, model_, b), b, parts);
   }
 
+  // Lines of their own widths in training, so here: a net that never saw padding reads it badly.
+  Metrics evaluate(Eager& eager) override {
+    if (!own_widths_ || !eval_ || eval_->size() == 0) return OcrTask::evaluate(eager);
+    begin_evaluation();
+    unread_ = read_at_own_widths(
+        model_, eager, *eval_, *own_widths_, encoder_.dictionary(),
+        [this](const Sample& sample, const CtcLine& line) { add(sample, line); });
+    return end_evaluation();
+  }
+
  private:
   void begin_evaluation() override { metric_ = RecognitionMetric(metric_options_); }
   void score(const Sample& sample, const Variable& output) override {
@@ -126,7 +139,9 @@ class RecognitionTask final : public OcrTask {
     std::vector<CtcStep> best(static_cast<size_t>(steps));
     const Dictionary& dictionary = encoder_.dictionary();
     ctc_steps(probs.data<float>(), classes, steps, classes, dictionary.space(), best);
-    const CtcLine line = ctc_decode(best, dictionary);
+    add(sample, ctc_decode(best, dictionary));
+  }
+  void add(const Sample& sample, const CtcLine& line) {
     metric_.add({.name = sample.image_name,
                  .target = sample.label,
                  .prediction = line.text,
@@ -148,6 +163,7 @@ class RecognitionTask final : public OcrTask {
   const TextEncoder& encoder_;
   RecognitionLoss loss_;
   RecognitionOptions metric_options_;
+  std::optional<RecognitionResizeOptions> own_widths_;  // nothing: at the transforms' one width
   size_t label_, length_, guide_;
   RecognitionMetric metric_;
 };

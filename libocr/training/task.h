@@ -20,7 +20,8 @@ struct TaskParts {
 ///
 /// Detection: DBLoss; hmean, precision, recall of boxes. Recognition: CTCLoss, alone or in a
 /// MultiLoss with NRTRLoss; exact matches of raw text (which decides on the best checkpoint, unless
-/// the dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER. Classification: ClsLoss;
+/// the dictionary folds case), PaddleOCR's acc and norm_edit_dis, CER; where lines of their own
+/// widths are learnt (ds_width), they are read at those, see own_widths.h. Classification: ClsLoss;
 /// acc. Throws ConfigError with the place for another loss, or for transforms that do not give what
 /// the loss needs.
 std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
