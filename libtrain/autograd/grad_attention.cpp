@@ -1,14 +1,16 @@
-// Attention and its gradient, one (batch, head) pair after another on each thread.
+// Attention and its gradient, one (batch, head) pair after another on each thread, a block of
+// queries at a time: their weights stay in the caches, and hidden keys cost nothing where the mask
+// leaves a short range of them (attention_blocks.h).
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "libtrain/autograd/attention.h"
+#include "libtrain/autograd/attention_blocks.h"
 #include "libtrain/autograd/gradient.h"
 #include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/simple_op.h"
 #include "libtrain/core/philox.h"
-#include "libtrain/cpu/attention.h"
-#include "libtrain/cpu/gemm.h"
 #include "libtrain/cpu/packed.h"
 
 namespace train {
@@ -23,7 +25,7 @@ struct Problem {
     size_t input;
     int64_t offset, stride;
   };
-  std::array<Place, 3> places;
+  std::array<Place, 3> places{};
   bool has_mask, mask_per_sample;
   float dropout;
   size_t sources;
@@ -47,46 +49,19 @@ struct Problem {
     const Place& p = places[which];
     return data + b * tokens(which) * p.stride + p.offset + h * d;
   }
-  bool plain() const { return !has_mask && dropout == 0; }
   int64_t scores() const { return tq * tk; }
-  size_t product_bytes() const {
-    const int64_t k = std::max({tq, tk, d});
-    return cpu::align64(
-        std::max({cpu::matmul_workspace_bytes(d, tk), cpu::matmul_workspace_bytes(tk, d),
-                  cpu::matmul_workspace_bytes(tq, d), cpu::matmul_workspace_bytes(d, k)}));
-  }
 };
 
-// p[tq, tk] = softmax(scale q k^T + mask) of one pair.
-void weights(const Problem& g, const float* q, const float* k, const float* mask, float* p,
-             void* ws) {
-  cpu::matmul(q, g.places[0].stride, k, g.places[1].stride, true, g.tq, g.tk, g.d, p, g.tk,
-              g.scale(), ws);
-  if (mask)
-    for (int64_t i = 0; i < g.tq; ++i) {
-      float* row = p + i * g.tk;
-      float top = kMinusInfinity;
-      for (int64_t j = 0; j < g.tk; ++j) top = std::max(top, row[j] += mask[i * g.tk + j]);
-      // A softmax of nothing but -inf would be NaN. 0 scores make it uniform; it is cleared below.
-      if (top == kMinusInfinity) std::fill_n(row, g.tk, kMinusInfinity);
-    }
-  const cpu::KernelTable& t = cpu::kernels();
-  for (int64_t i = 0; i < g.tq; ++i) {
-    float* row = p + i * g.tk;
-    if (mask && std::all_of(row, row + g.tk, [](float v) { return v == kMinusInfinity; }))
-      std::fill_n(row, g.tk, 0.f);
-    else
-      t.softmax(row, g.tk, row, g.tk, 1, g.tk, false);
-  }
-}
-
-// p *= the random zeros of pair number `pair`, scaled.
-void drop(const Problem& g, const int64_t* key, int64_t pair, float* p) {
+// p [rows, cols] *= the random zeros of pair number `pair`, scaled.
+void drop(const Problem& g, const AttentionBlocks& blocks, const AttentionBlocks::Block& b,
+          const int64_t* key, int64_t pair, float* p) {
   const RandomStream random(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]));
   const float scale = 1 / (1 - g.dropout);
-  for (int64_t i = 0; i < g.scores(); ++i)
-    p[i] = random.uniform(static_cast<uint64_t>(pair * g.scores() + i)) < g.dropout ? 0.f
-                                                                                    : p[i] * scale;
+  for (int64_t i = b.q0; i < b.q1; ++i)
+    for (int64_t j = b.k0; j < b.k1; ++j, ++p) {
+      const int64_t at = pair * g.scores() + blocks.token(i) * g.tk + blocks.token(j);
+      *p = random.uniform(static_cast<uint64_t>(at)) < g.dropout ? 0.f : *p * scale;
+    }
 }
 
 // Runs fn(pair, batch, head, this thread's scratch of `bytes`) for all pairs.
@@ -108,82 +83,147 @@ const int64_t* key_of(const Problem& g, Views in) {
   return g.dropout > 0 ? in[g.sources + 1].as<int64_t>() : nullptr;
 }
 
-std::unique_ptr<Plan> plain_plan(const Problem& g) {
-  return make_plan(
-      [g](Views in, Views out, void* ws) {
-        const auto tensor = [&](int which) {
-          const Problem::Place& p = g.places[which];
-          return cpu::AttentionTensor{in[p.input].as<float>() + p.offset,
-                                      g.tokens(which) * p.stride, p.stride, g.d};
-        };
-        auto* y = out[0].as<float>();
-        cpu::attention(tensor(0), tensor(1), tensor(2), g.n, g.heads, g.tq, g.tk, g.d, g.d,
-                       g.scale(), {y, g.tq * g.c(), g.c(), g.d}, y, ws);
-      },
-      cpu::attention_workspace_bytes(g.tk, g.d, g.d, current_threads()));
+// The blocks of every mask: one for all samples, or one each.
+std::vector<AttentionBlocks> blocks_of(const Problem& g, Views in) {
+  std::vector<AttentionBlocks> all;
+  for (int64_t b = 0; b < (g.mask_per_sample ? g.n : 1); ++b)
+    all.emplace_back(g.tq, g.tk, mask_of(g, in, b));
+  return all;
 }
 
-std::unique_ptr<Plan> masked_plan(const Problem& g) {
-  const size_t scores = cpu::align64(static_cast<size_t>(g.scores()) * sizeof(float));
-  const size_t bytes = scores + g.product_bytes();
-  return make_plan(
-      [g, scores, bytes](Views in, Views out, void* workspace) {
-        const auto src = [&](int which, int64_t b, int64_t h) {
-          return g.at(which, in[g.places[which].input].as<const float>(), b, h);
-        };
-        for_pairs(g, workspace, bytes, [&](int64_t pair, int64_t b, int64_t h, char* scratch) {
-          auto* p = reinterpret_cast<float*>(scratch);
-          void* ws = scratch + scores;
-          weights(g, src(0, b, h), src(1, b, h), mask_of(g, in, b), p, ws);
-          if (const int64_t* key = key_of(g, in)) drop(g, key, pair, p);
-          cpu::matmul(p, g.tk, src(2, b, h), g.places[2].stride, false, g.tq, g.d, g.tk,
-                      out[0].as<float>() + b * g.tq * g.c() + h * g.d, g.c(), 1, ws);
-        });
-      },
-      bytes * static_cast<size_t>(current_threads()));
+// One head's rows, dense: [tokens, d] in the blocks' order, and [d, tokens].
+class Head {
+ public:
+  Head(const Problem& g, const AttentionBlocks& blocks) : d_(g.d), blocks_(blocks) {}
+  void gather(const float* x, int64_t stride, int64_t tokens, float* rows) const {
+    for (int64_t i = 0; i < tokens; ++i)
+      std::copy_n(x + blocks_.token(i) * stride, d_, rows + i * d_);
+  }
+  // Places [begin, end) of rows, which lie at `rows`, back to their tokens.
+  void scatter(const float* rows, int64_t begin, int64_t end, int64_t stride, float* x) const {
+    for (int64_t i = begin; i < end; ++i)
+      std::copy_n(rows + (i - begin) * d_, d_, x + blocks_.token(i) * stride);
+  }
+  void transpose(const float* rows, int64_t tokens, float* to) const {
+    cpu::kernels().transpose2d(rows, d_, to, tokens, tokens, d_);
+  }
+
+ private:
+  int64_t d_;
+  const AttentionBlocks& blocks_;
+};
+
+// c = alpha a b, or a^T b: a [m, k] or [k, m] dense with rows of `lda`.
+void product(const float* a, int64_t lda, bool trans_a, const float* b, int64_t ldb, float* c,
+             int64_t ldc, int64_t m, int64_t n, int64_t k, float alpha = 1, bool add = false) {
+  grad_kernels().small_product(
+      {a, trans_a ? 1 : lda, trans_a ? lda : 1, b, ldb, c, ldc, m, n, k, alpha, add});
 }
 
-// What one pair of the backward pass needs.
-struct GradScratch {
-  size_t scores, values, product;
-  explicit GradScratch(const Problem& g)
-      : scores(cpu::align64(static_cast<size_t>(g.scores()) * sizeof(float))),
-        values(0),
-        product(g.product_bytes()) {}
-  size_t bytes() const { return 4 * scores + product; }
+// Cuts pieces out of a thread's scratch.
+struct Scratch {
+  float* next;
+  float* take(int64_t floats) { return std::exchange(next, next + (floats + 15) / 16 * 16); }
+};
+constexpr int64_t kBlockRows = AttentionBlocks::kRows;
+
+// p = the weights of a block of queries, softmax(scale q k^T + mask); kt: [d, tk].
+void weights(const Problem& g, const AttentionBlocks& blocks, const AttentionBlocks::Block& b,
+             const float* q, const float* kt, float* p) {
+  const int64_t rows = b.q1 - b.q0, cols = b.k1 - b.k0;
+  product(q + b.q0 * g.d, g.d, false, kt + b.k0, g.tk, p, cols, rows, cols, g.d, g.scale());
+  grad_kernels().masked_softmax(p, b.mask < 0 ? nullptr : blocks.masks.data() + b.mask, rows, cols);
+}
+
+// y [tq, d] of one pair, strided by token.
+struct PairForward {
+  const float *q, *k, *v;
+  float* y;
+
+  static size_t bytes(const Problem& g) {
+    return static_cast<size_t>((g.tq + 3 * g.tk + kBlockRows) * g.d + kBlockRows * g.tk + 6 * 16) *
+           sizeof(float);
+  }
+  void run(const Problem& g, const AttentionBlocks& blocks, const int64_t* key, int64_t pair,
+           Scratch s) const {
+    const Head head(g, blocks);
+    float *qs = s.take(g.tq * g.d), *ks = s.take(g.tk * g.d), *vs = s.take(g.tk * g.d);
+    float *kt = s.take(g.tk * g.d), *ys = s.take(kBlockRows * g.d), *p = s.take(kBlockRows * g.tk);
+    head.gather(q, g.places[0].stride, g.tq, qs);
+    head.gather(k, g.places[1].stride, g.tk, ks);
+    head.gather(v, g.places[2].stride, g.tk, vs);
+    head.transpose(ks, g.tk, kt);
+    for (const auto& b : blocks.blocks) {
+      weights(g, blocks, b, qs, kt, p);
+      if (key) drop(g, blocks, b, key, pair, p);
+      product(p, b.k1 - b.k0, false, vs + b.k0 * g.d, g.d, ys, g.d, b.q1 - b.q0, g.d, b.k1 - b.k0);
+      head.scatter(ys, b.q0, b.q1, g.c(), y);
+    }
+  }
 };
 
 // Gradients of one pair: dy [tq, d] with stride c; dq, dk, dv strided as q, k, v.
 struct PairGrad {
-  const float *q, *k, *v, *dy, *mask;
+  const float *q, *k, *v, *dy;
   float *dq, *dk, *dv;
+
+  static size_t bytes(const Problem& g) {
+    return static_cast<size_t>((2 * g.tq + 6 * g.tk + kBlockRows) * g.d + 3 * kBlockRows * g.tk +
+                               12 * 16) *
+           sizeof(float);
+  }
+  void run(const Problem& g, const AttentionBlocks& blocks, const int64_t* key, int64_t pair,
+           Scratch s) const {
+    const Head head(g, blocks);
+    float *qs = s.take(g.tq * g.d), *dys = s.take(g.tq * g.d), *ks = s.take(g.tk * g.d);
+    float *vs = s.take(g.tk * g.d), *kt = s.take(g.tk * g.d), *vt = s.take(g.tk * g.d);
+    float *dks = s.take(g.tk * g.d), *dvs = s.take(g.tk * g.d), *dqs = s.take(kBlockRows * g.d);
+    float *p = s.take(kBlockRows * g.tk), *dp = s.take(kBlockRows * g.tk);
+    float* used = key ? s.take(kBlockRows * g.tk) : p;  // what multiplied v
+    head.gather(q, g.places[0].stride, g.tq, qs);
+    head.gather(k, g.places[1].stride, g.tk, ks);
+    head.gather(v, g.places[2].stride, g.tk, vs);
+    head.gather(dy, g.c(), g.tq, dys);
+    head.transpose(ks, g.tk, kt);
+    head.transpose(vs, g.tk, vt);
+    std::fill_n(dks, g.tk * g.d, 0.f);
+    std::fill_n(dvs, g.tk * g.d, 0.f);
+    for (const auto& b : blocks.blocks) {
+      const int64_t rows = b.q1 - b.q0, cols = b.k1 - b.k0, at_q = b.q0 * g.d, at_k = b.k0 * g.d;
+      weights(g, blocks, b, qs, kt, p);
+      if (key) {
+        std::copy_n(p, rows * cols, used);
+        drop(g, blocks, b, key, pair, used);
+      }
+      product(used, cols, true, dys + at_q, g.d, dvs + at_k, g.d, cols, g.d, rows, 1, true);
+      product(dys + at_q, g.d, false, vt + b.k0, g.tk, dp, cols, rows, cols, g.d);
+      if (key) drop(g, blocks, b, key, pair, dp);
+      grad_kernels().softmax_grad(p, dp, dp, rows, cols, false);
+      product(dp, cols, false, ks + at_k, g.d, dqs, g.d, rows, g.d, cols, g.scale());
+      product(dp, cols, true, qs + at_q, g.d, dks + at_k, g.d, cols, g.d, rows, g.scale(), true);
+      head.scatter(dqs, b.q0, b.q1, g.places[0].stride, dq);
+    }
+    head.scatter(dks, 0, g.tk, g.places[1].stride, dk);
+    head.scatter(dvs, 0, g.tk, g.places[2].stride, dv);
+  }
 };
 
-void pair_grad(const Problem& g, const PairGrad& a, const int64_t* key, int64_t pair,
-               char* scratch) {
-  const GradScratch s(g);
-  auto* p = reinterpret_cast<float*>(scratch);
-  auto* dp = reinterpret_cast<float*>(scratch + s.scores);
-  auto* dropped = reinterpret_cast<float*>(scratch + 2 * s.scores);
-  auto* transposed = reinterpret_cast<float*>(scratch + 3 * s.scores);  // [tk, tq]
-  void* ws = scratch + 4 * s.scores;
-  const cpu::KernelTable& t = cpu::kernels();
-  const int64_t sq = g.places[0].stride, sk = g.places[1].stride, sv = g.places[2].stride;
-  weights(g, a.q, a.k, a.mask, p, ws);
-  const float* used = p;  // what multiplied v
-  if (key) {
-    std::copy_n(p, g.scores(), dropped);
-    drop(g, key, pair, dropped);
-    used = dropped;
-  }
-  t.transpose2d(used, g.tk, transposed, g.tq, g.tq, g.tk);
-  cpu::matmul(transposed, g.tq, a.dy, g.c(), false, g.tk, g.d, g.tq, a.dv, sv, 1, ws);
-  cpu::matmul(a.dy, g.c(), a.v, sv, true, g.tq, g.tk, g.d, dp, g.tk, 1, ws);
-  if (key) drop(g, key, pair, dp);
-  grad_kernels().softmax_grad(p, dp, dp, g.tq, g.tk, false);
-  cpu::matmul(dp, g.tk, a.k, sk, false, g.tq, g.d, g.tk, a.dq, sq, g.scale(), ws);
-  t.transpose2d(dp, g.tk, transposed, g.tq, g.tq, g.tk);
-  cpu::matmul(transposed, g.tq, a.q, sq, false, g.tk, g.d, g.tq, a.dk, sk, g.scale(), ws);
+std::unique_ptr<Plan> forward_plan(const Problem& g) {
+  const size_t bytes = PairForward::bytes(g);
+  return make_plan(
+      [g, bytes](Views in, Views out, void* workspace) {
+        const auto src = [&](int which, int64_t b, int64_t h) {
+          return g.at(which, in[g.places[which].input].as<const float>(), b, h);
+        };
+        const auto blocks = blocks_of(g, in);
+        for_pairs(g, workspace, bytes, [&](int64_t pair, int64_t b, int64_t h, char* scratch) {
+          const PairForward f{src(0, b, h), src(1, b, h), src(2, b, h),
+                              out[0].as<float>() + b * g.tq * g.c() + h * g.d};
+          f.run(g, blocks[g.mask_per_sample ? static_cast<size_t>(b) : 0], key_of(g, in), pair,
+                {reinterpret_cast<float*>(scratch)});
+        });
+      },
+      bytes * static_cast<size_t>(current_threads()));
 }
 
 // Inputs: those of the op, then dy. Outputs: the gradients of the sources.
@@ -196,7 +236,7 @@ std::shared_ptr<const Op> attention_grad_op(const AttentionOp& op) {
       },
       [forward](Infos in, Infos) {
         const Problem g(*forward, in);
-        const size_t bytes = GradScratch(g).bytes();
+        const size_t bytes = PairGrad::bytes(g);
         return make_plan(
             [g, bytes](Views in, Views out, void* workspace) {
               const auto src = [&](int which, int64_t b, int64_t h) {
@@ -205,14 +245,15 @@ std::shared_ptr<const Op> attention_grad_op(const AttentionOp& op) {
               const auto dst = [&](int which, int64_t b, int64_t h) {
                 return g.at(which, out[g.places[which].input].as<float>(), b, h);
               };
+              const auto blocks = blocks_of(g, in);
               for_pairs(
                   g, workspace, bytes, [&](int64_t pair, int64_t b, int64_t h, char* scratch) {
                     const float* dy = in[g.sources + 2].as<float>();
-                    pair_grad(
-                        g,
-                        {src(0, b, h), src(1, b, h), src(2, b, h), dy + b * g.tq * g.c() + h * g.d,
-                         mask_of(g, in, b), dst(0, b, h), dst(1, b, h), dst(2, b, h)},
-                        key_of(g, in), pair, scratch);
+                    const PairGrad p{
+                        src(0, b, h), src(1, b, h), src(2, b, h), dy + b * g.tq * g.c() + h * g.d,
+                        dst(0, b, h), dst(1, b, h), dst(2, b, h)};
+                    p.run(g, blocks[g.mask_per_sample ? static_cast<size_t>(b) : 0], key_of(g, in),
+                          pair, {reinterpret_cast<float*>(scratch)});
                   });
             },
             bytes * static_cast<size_t>(current_threads()));
@@ -287,7 +328,7 @@ double AttentionOp::flops(Infos in, Infos outputs) const {
 
 std::unique_ptr<Plan> AttentionOp::plan(Infos in, Infos, PackCache&) const {
   const Problem g(*this, in);
-  return g.plain() ? plain_plan(g) : masked_plan(g);
+  return forward_plan(g);
 }
 
 Tensor local_window_mask(int64_t h, int64_t w, int64_t kh, int64_t kw) {

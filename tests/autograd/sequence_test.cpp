@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "libtrain/autograd/attention.h"
+#include "libtrain/autograd/attention_blocks.h"
 #include "libtrain/autograd/lstm.h"
 #include "libtrain/core/philox.h"
 #include "libtrain/nn/sequence.h"
@@ -178,6 +179,59 @@ TEST(Sequence, Attention) {
     if (seed < 6 && a.tq * a.tk < 60) check_finite_differences(seed, in, ref, 1e-6);
     if (HasFatalFailure()) return;
   }
+}
+
+// More queries than a block has; windows of a grid, whose keys are taken column by column.
+TEST(Sequence, AttentionInBlocks) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    Draw d(seed, "attention in blocks");
+    const int64_t h = d.in(1, 6), w = d.in(10, 16), t = h * w;
+    Attention a{.n = d.in(1, 2), .tq = t, .tk = t, .heads = 1, .d = d.in(1, 9)};
+    if (seed % 6 == 5) a.dropout = .2f;
+    a.seed = seed;
+    const Tensor window =
+        seed % 5 == 4 ? causal_mask(t) : local_window_mask(h, w, 2 * d.in(0, 2) + 1, 5);
+    const float* m = window.data<float>();
+    const reference::Vec mask(m, m + t * t);
+    const bool masked = seed % 4 != 3;
+    if (masked) a.mask = &mask;
+    const std::vector<CheckInput> in{{{a.n, t, 3 * a.d}, d.values(a.n * t * 3 * a.d, 2)}};
+    const auto op = std::make_shared<AttentionOp>(1, 1, a.dropout);
+    const auto ref = [&](const auto& x) {
+      using T = std::decay_t<decltype(x[0][0])>;
+      const auto part = [&](int64_t offset) {
+        return [&x, &a, offset](int64_t b, int64_t i, int64_t e) {
+          return x[0][(b * a.tq + i) * 3 * a.d + offset + e];
+        };
+      };
+      return attention<T>(a, part(0), part(a.d), part(2 * a.d));
+    };
+    check_gradient(seed, in,
+                   [&](Tape& tape, auto v) {
+                     v.push_back(masked ? Variable::input(window) : Variable());
+                     if (a.dropout > 0) v.push_back(tape.random_key());
+                     return tape.apply(op, v, 1)[0];
+                   },
+                   ref, {.factor = 200, .absolute = 3e-6});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Sequence, BlocksOfAWindowSeeFewKeys) {
+  const int64_t t = 8 * 80;
+  const Tensor mask = local_window_mask(8, 80, 7, 11);
+  const AttentionBlocks blocks(t, t, mask.data<float>());
+  int64_t scores = 0;
+  for (const auto& b : blocks.blocks) {
+    scores += (b.q1 - b.q0) * (b.k1 - b.k0);
+    for (int64_t q = b.q0; q < b.q1; ++q)
+      for (int64_t k = 0; k < t; ++k)
+        if (k < b.k0 || k >= b.k1) {
+          ASSERT_NE(mask.data<float>()[blocks.token(q) * t + blocks.token(k)], 0);
+        }
+  }
+  EXPECT_LT(scores, t * t / 6);
+  EXPECT_TRUE(AttentionBlocks(30, 40, nullptr).order.empty());
 }
 
 TEST(Sequence, Masks) {

@@ -30,6 +30,19 @@ struct DepthwiseRowArgs {
 /// kProductLane floats in packed form, by up to product_cols() columns of b.
 constexpr int kProductRows = 6, kProductLane = 8;
 
+/// c[m, n] = (or += with `add`) alpha a b: element (i, k) of a is a[i a_row + k a_col], (k, j) of b
+/// is b[k ldb + j]; one chain of multiply-adds per element.
+struct SmallProductArgs {
+  const float* a;
+  int64_t a_row, a_col;
+  const float* b;
+  int64_t ldb;
+  float* c;
+  int64_t ldc, m, n, k;
+  float alpha;
+  bool add;
+};
+
 /// y = scale2 act(scale1 x + bias1) + bias2, numbers for all elements.
 struct AffineActArgs {
   float scale1, bias1, scale2, bias2;
@@ -85,6 +98,9 @@ struct GradTable {
   /// dx, and the sums over the n elements that are the gradients of scale1, bias1, scale2, bias2.
   void (*affine_act_grad)(const AffineActArgs&, const float* x, const float* dy, float* dx,
                           int64_t n, float* sums);
+  void (*small_product)(const SmallProductArgs&);
+  /// x = softmax(x + mask) row by row, rows of cols floats; mask null = 0. A row of -inf becomes 0.
+  void (*masked_softmax)(float* x, const float* mask, int64_t rows, int64_t cols);
   /// y = scale softmax(x) of one row (y may be x); top: its maximum, sum: of exp(x - top).
   void (*scaled_softmax)(const float* x, float scale, int64_t n, float* y, float* top, float* sum);
   /// One pass over n elements: reads g, x, m and v once, writes x, m and v once.

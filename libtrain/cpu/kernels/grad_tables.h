@@ -10,6 +10,8 @@ void block_moments(const float* x, int64_t rows, int64_t cols, float* means, flo
 void norm_grad_sums(const NormGradArgs& g, int64_t r0, int64_t r1, float* sum_dz, float* sum_dzx);
 void norm_grad_apply(const NormGradArgs& g, const float* mean_dz, const float* mean_dzx, int64_t r0,
                      int64_t r1, float* dx);
+void small_product(const SmallProductArgs& g);
+void masked_softmax(float* x, const float* mask, int64_t rows, int64_t cols);
 void scaled_softmax(const float* x, float scale, int64_t n, float* y, float* top, float* sum);
 void adam(const AdamArgs& a, const float* g, float* x, float* m, float* v, int64_t n);
 void sgd(float rate, float decay, const float* g, float* x, int64_t n);
