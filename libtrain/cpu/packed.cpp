@@ -36,6 +36,36 @@ int64_t words_of(const KernelTable& t, int64_t k) {
   return t.precision == Precision::kBf16 ? (k + 1) / 2 : k;
 }
 
+// A panel of words that each hold two rows' bf16.
+void pack_pairs(const KernelTable& t, const Panel& p, const float* b, int64_t row_stride,
+                int64_t col_stride, int64_t k, float* out) {
+  const int64_t lanes = int64_t{p.nr} * t.width;
+  std::fill_n(out, words_of(t, k) * lanes, 0.f);
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < p.width; ++j) {
+      const uint16_t half = f32_to_bf16(b[i * row_stride + (p.n0 + j) * col_stride]);
+      float* word = out + i / 2 * lanes + j;
+      std::memcpy(reinterpret_cast<char*>(word) + i % 2 * 2, &half, 2);
+    }
+}
+
+// A panel [k][nr * W]; training packs the weights again at every step.
+void pack_floats(const KernelTable& t, const Panel& p, const float* b, int64_t row_stride,
+                 int64_t col_stride, int64_t k, float* out) {
+  const int64_t lanes = int64_t{p.nr} * t.width;
+  if (p.width < lanes)
+    for (int64_t i = 0; i < k; ++i)
+      std::fill(out + i * lanes + p.width, out + (i + 1) * lanes, 0.f);
+  b += p.n0 * col_stride;
+  if (row_stride == 1 && col_stride >= k)
+    return t.transpose2d(b, col_stride, out, lanes, p.width, k);
+  for (int64_t i = 0; i < k; ++i, b += row_stride)
+    if (col_stride == 1)
+      std::copy_n(b, p.width, out + i * lanes);
+    else
+      for (int64_t j = 0; j < p.width; ++j) out[i * lanes + j] = b[j * col_stride];
+}
+
 }  // namespace
 
 std::vector<Panel> panels_of(const KernelTable& t, int64_t k, int64_t n) {
@@ -61,24 +91,16 @@ PackedWeights::PackedWeights(const KernelTable& t, const float* b, int64_t row_s
       w((packed_floats(t, words_of(t, k_), n_) + 64) *
         sizeof(float)),  // kernels may load past the end
       bias(static_cast<size_t>((n_ + t.width - 1) / t.width * t.width) * sizeof(float)) {
-  std::memset(w.data(), 0, w.bytes());
   std::memset(bias.data(), 0, bias.bytes());
   if (bias_in) std::memcpy(bias.data(), bias_in, static_cast<size_t>(n) * sizeof(float));
   float* out = static_cast<float*>(w.data());
   panels = panels_of(t, words_of(t, k), n);
-  const bool pairs = t.precision == Precision::kBf16;
+  std::fill(out + w.bytes() / sizeof(float) - 64, out + w.bytes() / sizeof(float), 0.f);
   for (const Panel& p : panels)
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t j = 0; j < p.width; ++j) {
-        const float v = b[i * row_stride + (p.n0 + j) * col_stride];
-        if (pairs) {
-          const uint16_t half = f32_to_bf16(v);
-          float* word = out + p.w_off + i / 2 * p.nr * t.width + j;
-          std::memcpy(reinterpret_cast<char*>(word) + i % 2 * 2, &half, 2);
-        } else {
-          out[p.w_off + i * p.nr * t.width + j] = v;
-        }
-      }
+    if (t.precision == Precision::kBf16)
+      pack_pairs(t, p, b, row_stride, col_stride, k, out + p.w_off);
+    else
+      pack_floats(t, p, b, row_stride, col_stride, k, out + p.w_off);
 }
 
 namespace {
