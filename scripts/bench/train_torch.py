@@ -261,8 +261,8 @@ NETS = {"svtr_lcnet_1": svtr_lcnet, "svtr_lcnet_4": svtr_lcnet, "db_lcnet_1": db
         "ctc_97": ctc_alone}
 net = NETS[a.net]
 parameters = [t for t in P.values() if t.requires_grad]
-if a.net in ("mlp", "cnn"):
-    optimizer = torch.optim.SGD(parameters, lr=.01, fused=True)
+if a.net in ("mlp", "cnn", "svtr_lcnet_4", "db_lcnet_4"):
+    optimizer = torch.optim.SGD(parameters, lr=1e-3 if a.net.endswith("_4") else .01, fused=True)
 else:
     optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 losses, ms, cpu_ms = [], [], []
