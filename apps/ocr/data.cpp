@@ -6,6 +6,7 @@
 
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
+#include "apps/ocr/data_check.h"
 #include "apps/ocr/log.h"
 #include "apps/ocr/progress.h"
 #include "apps/ocr/training_config.h"
@@ -84,7 +85,7 @@ int check(const Request& r) {
   for (const bool train : {true, false}) {
     if (!(train ? config.train : config.eval).present()) continue;
     const auto set = open_dataset(config, train, r.strict);
-    reports.push_back(ocr::check_dataset(*set, train ? "Train" : "Eval", options));
+    reports.push_back(check_part(*set, train ? "Train" : "Eval", options));
   }
   if (reports.empty()) config.root.fail("the configuration has neither Train nor Eval");
   ocr::Finding leaked;

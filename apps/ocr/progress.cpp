@@ -15,8 +15,9 @@ namespace {
 constexpr auto kInterval = std::chrono::milliseconds(100);
 }
 
-Progress::Progress(bool wanted, int64_t documents)
-    : on_(wanted && documents > 0 && isatty(STDERR_FILENO)),
+Progress::Progress(bool wanted, int64_t documents, const char* unit)
+    : unit_(unit),
+      on_(wanted && documents > 0 && isatty(STDERR_FILENO)),
       total_(documents),
       start_(std::chrono::steady_clock::now()) {
   const char* term = std::getenv("TERM");
@@ -35,9 +36,9 @@ void Progress::draw() {
   const double seconds = std::chrono::duration<double>(drawn_ - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   const int64_t total = std::max(total_, done_);
-  std::string text = train::cat(" ", done_, "/", total, " pages");
+  std::string text = train::cat(" ", done_, "/", total, " ", unit_);
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "  %.2f pages/s", rate);
+  std::snprintf(buffer, sizeof buffer, "  %.2f %s/s", rate, unit_);
   text += buffer;
   if (rate > 0 && done_ < total)
     text += "  " + clock_text(static_cast<double>(total - done_) / rate) + " left";

@@ -1,4 +1,5 @@
-// A progress bar on standard error, with pages per second and the time left; silent when piped.
+// A progress bar on standard error, with pages (or what is counted) per second and the time left;
+// silent when piped.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -9,7 +10,8 @@ namespace app {
 /// Not thread-safe: called under the batch's lock.
 class Progress {
  public:
-  Progress(bool wanted, int64_t documents);
+  /// `unit`: what is counted, e.g. "samples".
+  Progress(bool wanted, int64_t documents, const char* unit = "pages");
   ~Progress() { clear(); }
   /// A document turned out to have so many pages (1 was assumed).
   void add_pages(int64_t more) { total_ += more; }
@@ -19,6 +21,7 @@ class Progress {
 
  private:
   void draw();
+  const char* unit_;
   bool shown_ = false, on_;
   int64_t done_ = 0, total_;
   std::chrono::steady_clock::time_point start_, drawn_;

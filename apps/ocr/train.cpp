@@ -1,10 +1,12 @@
 // `ocr train`: trains a detector, a recogniser or a classifier from a PaddleOCR configuration.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
+#include "apps/ocr/data_check.h"
 #include "apps/ocr/log.h"
 #include "apps/ocr/training_config.h"
 #include "libocr/data/multi_scale_sampler.h"
@@ -26,12 +28,13 @@ constexpr const char* kExamples = R"(Examples:
   ocr train -c rec.yml --resume                             go on from save_model_dir/latest, or start
   ocr train -c rec.yml -o Global.pretrained_model=w/best    weights only, names that fit
   ocr train -c rec.yml --profile trace.json                 where the time of the first updates goes
-  ocr train -c rec.yml --dry-run                            the net, the data and the plan; no training
+  ocr train -c rec.yml --dry-run                            the net, the data checked, the plan; no training
+  ocr train -c rec.yml --skip-bad 20                        although up to 20 samples cannot be used
 )";
 
 constexpr const char* kClosing =
     R"(Written to Global.save_model_dir: latest, best_accuracy and iter_epoch_N (.safetensors), config.yml as used,
-train.log, metrics.jsonl, TensorBoard events. SIGTERM, SIGINT and SIGUSR1 save and end; --resume goes on to the same
+train.log, metrics.jsonl, TensorBoard events, data_check.json (what `ocr data check` finds, which comes first). SIGTERM, SIGINT and SIGUSR1 save and end; --resume goes on to the same
 bits (same program, instruction set and threads). Training runs on the CPU; there is no GPU backend yet.
 )";
 
@@ -50,22 +53,22 @@ class Run {
  public:
   explicit Run(const Request& r) : r_(r), config_(read_training_config(r.config, r.strict)) {
     std::vector<std::string> warnings;
-    train_ = ocr::make_dataset(config_, true, warnings, r.strict);
-    if (config_.eval.present()) eval_ = ocr::make_dataset(config_, false, warnings, r.strict);
+    train_ = open_data(true, warnings);
+    if (config_.eval.present()) eval_ = open_data(false, warnings);
     train::config::ReadContext context{r.strict, {}};
     model_ = ocr::models::build_model(config_.architecture, ocr::classes_of(*train_), context);
     model_->initialize(static_cast<uint64_t>(config_.global.seed));
     task_ = ocr::make_task({config_, *model_, *train_, eval_.get()}, context);
     warnings.insert(warnings.end(), context.warnings.begin(), context.warnings.end());
     for (const std::string& w : warnings) log_warning(w);
-    refuse_lost_samples();
-    make_loader();
+    if (has_data_) make_loader();
     make_optimizer();
     make_mixed_precision();
   }
 
   int run() {
     describe();
+    if (has_data_) check_samples();
     if (r_.dry_run) return kExitOk;
     train::ThreadPool pool(threads());
     const train::PoolScope scope(&pool);
@@ -107,16 +110,40 @@ class Run {
     return o;
   }
 
-  // Nothing is lost in silence: lines that are no samples end the run unless they were allowed.
-  void refuse_lost_samples() const {
-    const int64_t lost = train_->skips().total();
-    if (lost == 0) return;
-    const std::string summary = train_->skips().summary(train_->size() + lost);
+  // A dry run asks for no data: where there are none it notes that.
+  std::unique_ptr<ocr::OcrDataset> open_data(bool train, std::vector<std::string>& warnings) {
+    const auto& split = train ? config_.train : config_.eval;
+    const std::vector<std::string> missing =
+        r_.dry_run ? ocr::missing_data(split.dataset) : std::vector<std::string>();
+    if (!missing.empty()) {
+      log_note(
+          cat(train ? "Train" : "Eval", ": ", missing[0], " is not there: a training needs it"));
+      if (!train) return nullptr;
+      has_data_ = false;
+    }
+    return ocr::make_dataset(config_, train, warnings, r_.strict, 0, missing.empty());
+  }
+
+  // Nothing is lost in silence: samples that cannot be used end the run unless they were allowed.
+  void check_samples() const {
+    const std::string& save = config_.global.save_model_dir;
+    const bool keep = !r_.dry_run || std::filesystem::is_directory(save);
+    bool cached = false;
+    int64_t lost = 0, samples = 0;
+    for (const DataFindings& f :
+         check_data(config_, *train_, eval_.get(), keep ? save : "", cached)) {
+      lost += f.lost, samples += f.samples;
+      if (f.lost > 0 || !cached) log_info(f.text.substr(0, f.text.size() - 1));
+    }
+    if (lost == 0) {
+      if (cached) log_info("data: checked before, nothing would be lost");
+      return;
+    }
+    const std::string summary =
+        cat(lost, " of ", samples, " samples would be lost or learnt wrongly (see above)");
     if (lost > r_.skip_bad)
-      throw train::DataError("", 0,
-                             cat(summary, "; `ocr data check -c ", r_.config.config,
-                                 "` lists them, --skip-bad ", lost, " trains without them"));
-    log_warning(summary);
+      throw train::Error(cat(summary, "; correct them, or train without them: --skip-bad ", lost));
+    log_warning(summary + ", as --skip-bad allows");
   }
 
   void make_loader() {
@@ -209,6 +236,7 @@ class Run {
   std::unique_ptr<train::amp::Autocast> autocast_;
   std::unique_ptr<train::amp::GradScaler> scaler_;
   int64_t batches_ = 0;
+  bool has_data_ = true;
 };
 
 }  // namespace

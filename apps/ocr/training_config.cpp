@@ -61,7 +61,14 @@ ocr::CheckOptions check_options(const TrainingConfig& config) {
   const std::string& a = config.architecture.algorithm;
   const bool fine = a == "CRNN" || a == "Rosetta" || a == "STARNet" ||
                     (a == "SVTR" && config.architecture.backbone.name == "SVTRNet");
-  if (o.kind == ocr::TaskKind::kRecognition) o.ctc_steps = input_width(config) / (fine ? 4 : 8);
+  if (o.kind != ocr::TaskKind::kRecognition) return o;
+  o.ctc_steps = input_width(config) / (fine ? 4 : 8);
+  const train::config::SamplerConfig& sampler = config.train.sampler;
+  if (config.train.dataset.ds_width && !sampler.scales.empty() && !sampler.scales[0].empty()) {
+    o.step_columns = fine ? 4 : 8;
+    o.height = sampler.scales[0].back();
+    o.max_width = static_cast<int>(sampler.max_w);
+  }
   return o;
 }
 

@@ -78,7 +78,17 @@ void look_at_boxes(const Sample& s, const cv::Mat& image, Seen& seen) {
   }
 }
 
-void look_at(const OcrDataset& set, const CheckOptions& o, int64_t index, Seen& seen) {
+// Time steps that the net gives for a line; `aspect` 0: not known.
+int64_t steps_of(const CheckOptions& o, double aspect) {
+  if (o.step_columns == 0 || o.height == 0 || aspect <= 0) return o.ctc_steps;
+  // As MultiScaleSampler makes widths; the mean of a batch of like lines is near each.
+  const double widest = o.max_width > 0 ? static_cast<double>(o.max_width) / o.height : aspect;
+  const int64_t squares = std::max<int64_t>(1, std::llround(std::min(aspect, widest)));
+  return squares * o.height / o.step_columns;
+}
+
+void look_at(const OcrDataset& set, const CheckOptions& o, int64_t index, double aspect,
+             Seen& seen) {
   seen.place = set.name(index);
   const Sample s = set.raw(index);
   seen.label = s.label;
@@ -96,10 +106,9 @@ void look_at(const OcrDataset& set, const CheckOptions& o, int64_t index, Seen& 
   EncodedText text = set.encoder()->encode(s.label, s.file, s.line);
   if (o.attention) set.encoder()->guide(text, GuideHead::kNrtr, s.file, s.line);
   const int64_t needed = ctc_steps_needed(text.ids);
-  if (o.ctc_steps > 0 && needed > o.ctc_steps)
-    throw SkippedSample(
-        Skip::kTooLongForSteps, s.file, s.line,
-        cat("the text needs ", needed, " CTC steps, the network has ", o.ctc_steps));
+  if (const int64_t steps = steps_of(o, aspect); steps > 0 && needed > steps)
+    throw SkippedSample(Skip::kTooLongForSteps, s.file, s.line,
+                        cat("the text needs ", needed, " CTC steps, the network has ", steps));
   seen.unknown = std::move(text.unknown);
   seen.ids = std::move(text.ids);
 }
@@ -146,11 +155,16 @@ CheckReport check_dataset(const OcrDataset& set, const std::string& name, const 
   std::atomic<int64_t> next = 0;
   std::exception_ptr failure;
   std::mutex mutex;
+  const std::vector<double> aspects = o.step_columns > 0 ? set.aspects() : std::vector<double>();
   const auto work = [&] {
     for (int64_t i; (i = next++) < set.size();) {
+      if (o.progress) {
+        const std::lock_guard lock(mutex);
+        o.progress(1);
+      }
       Seen& s = seen[static_cast<size_t>(i)];
       try {
-        look_at(set, o, i, s);
+        look_at(set, o, i, aspects.empty() ? 0 : aspects[static_cast<size_t>(i)], s);
       } catch (const SkippedSample& e) {
         s.skipped = true;
         s.reason = e.reason;

@@ -1,6 +1,7 @@
 // What would be lost or go wrong if one trained on a data set, found before training.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,11 +14,16 @@ enum class TaskKind : uint8_t { kDetection, kRecognition, kClassification };
 
 struct CheckOptions {
   TaskKind kind = TaskKind::kRecognition;
-  bool attention = false;            // an attention head learns, too, which takes shorter texts
-  int64_t ctc_steps = 0;             // of the network's output; 0: not checked
+  bool attention = false;  // an attention head learns, too, which takes shorter texts
+  int64_t ctc_steps = 0;   // of the network's output; 0: not checked
+  /// Of a net that learns lines of their own widths (ds_width): columns that give a step, 0 for the
+  /// others; the height of its lines and their greatest width.
+  int step_columns = 0, height = 0, max_width = 0;
   std::vector<std::string> classes;  // of a classifier
   int rare = 5;                      // characters seen fewer times than this are listed
   int threads = 1;
+  /// Told how many samples were looked at since the last call; from one thread at a time.
+  std::function<void(int64_t)> progress = {};
 };
 
 /// A finding that loses no sample.

@@ -1,5 +1,7 @@
 #include "libocr/data/dataset.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -9,6 +11,13 @@
 #include "libtrain/core/error.h"
 
 namespace ocr {
+namespace {
+
+bool is_lmdb(const train::config::DatasetConfig& config) {
+  return config.name == "LMDBDataSet" || config.name == "LMDBDateSet";
+}
+
+}  // namespace
 
 using train::cat;
 using train::config::DatasetConfig;
@@ -55,8 +64,8 @@ OcrDataset::OcrDataset(const train::config::SplitConfig& split, const GlobalConf
   if (config.data_dir.empty()) config.node.fail("'dataset.data_dir' is missing");
   folder_ = config.data_dir[0];
   multi_scale_ = config.name == "MultiScaleDataSet";
-  if (config.name == "LMDBDataSet" || config.name == "LMDBDateSet") {
-    lmdb_.emplace(folder_);
+  if (is_lmdb(config)) {
+    if (options_.labels) lmdb_.emplace(folder_);
   } else if (config.name == "SimpleDataSet" || config.name == "TextDetDataset" ||
              config.name == "TextRecDataset" || config.name == "TextClsDataset" || multi_scale_) {
     read_labels(config);
@@ -67,6 +76,7 @@ OcrDataset::OcrDataset(const train::config::SplitConfig& split, const GlobalConf
                   train::config::did_you_mean(
                       config.name, {"SimpleDataSet", "MultiScaleDataSet", "LMDBDataSet"})));
   }
+  if (!lmdb_ && !lines_) lines_ = std::make_unique<Lines>();
   make_transforms(config, global, context);
 }
 
@@ -85,6 +95,7 @@ void OcrDataset::read_labels(const DatasetConfig& config) {
     if (!(r >= 0 && r <= 1)) place->fail(cat("'ratio_list' takes numbers from 0 to 1, got ", r));
   lines_ = std::make_unique<Lines>();
   lines_->seed = options_.seed;
+  if (!options_.labels) return;
   const LabelFileOptions options{config.delimiter, config.ds_width};
   for (size_t i = 0; i < ratios.size(); ++i) {
     files_.push_back(read_label_file(config.label_file_list[i], options));
@@ -124,7 +135,7 @@ void OcrDataset::make_transforms(const DatasetConfig& config, const GlobalConfig
   }
   if (names_.empty() || names_[0] != "DecodeImage")
     config.node.fail("the first of the transforms must be DecodeImage");
-  const int given = config.ext_op_transform_idx.value_or(lmdb_ ? 1 : 2);
+  const int given = config.ext_op_transform_idx.value_or(is_lmdb(config) ? 1 : 2);
   if (given < 0 || static_cast<size_t>(given) > steps_.size())
     config.node.fail(
         cat("'ext_op_transform_idx' is ", given, " of ", steps_.size(), " transforms"));
@@ -245,9 +256,16 @@ std::vector<double> OcrDataset::aspects() const {
   return out;
 }
 
+std::vector<std::string> missing_data(const DatasetConfig& config) {
+  std::vector<std::string> files = config.label_file_list;
+  if (is_lmdb(config) && !config.data_dir.empty()) files = {config.data_dir[0] + "/data.mdb"};
+  std::erase_if(files, [](const std::string& f) { return ::access(f.c_str(), F_OK) == 0; });
+  return files;
+}
+
 std::unique_ptr<OcrDataset> make_dataset(const train::config::TrainingConfig& config, bool train,
                                          std::vector<std::string>& warnings, bool strict,
-                                         size_t cache_bytes) {
+                                         size_t cache_bytes, bool labels) {
   const train::config::SplitConfig& split = train ? config.train : config.eval;
   if (!split.present())
     config.root.fail(cat("the configuration has no '", train ? "Train" : "Eval", ".dataset'"));
@@ -256,6 +274,7 @@ std::unique_ptr<OcrDataset> make_dataset(const train::config::TrainingConfig& co
   options.seed = static_cast<uint64_t>(config.global.seed);
   options.training = train;
   options.cache_bytes = cache_bytes;
+  options.labels = labels;
   auto made = std::make_unique<OcrDataset>(split, config.global, context, options);
   warnings.insert(warnings.end(), context.warnings.begin(), context.warnings.end());
   return made;

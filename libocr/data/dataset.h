@@ -17,6 +17,7 @@ namespace ocr {
 struct DatasetOptions {
   uint64_t seed = 1024;
   bool training = true;       // ratios below 1 count in evaluation, too, as upstream has it
+  bool labels = true;         // off: no data are opened, and there are no samples
   size_t cache_bytes = 0;     // of encoded pictures kept in memory
   size_t max_ext_tries = 50;  // other samples looked at for one that can be mixed in
 };
@@ -78,9 +79,12 @@ class OcrDataset final : public train::data::Dataset {
   mutable train::data::Cache<std::string, std::string> cache_;
 };
 
+/// The label files, or the LMDB file, of a section that are not there.
+std::vector<std::string> missing_data(const train::config::DatasetConfig& config);
+
 /// The data set of `Train` or `Eval` of a configuration; warnings go to `warnings`.
 std::unique_ptr<OcrDataset> make_dataset(const train::config::TrainingConfig& config, bool train,
                                          std::vector<std::string>& warnings, bool strict = false,
-                                         size_t cache_bytes = 0);
+                                         size_t cache_bytes = 0, bool labels = true);
 
 }  // namespace ocr

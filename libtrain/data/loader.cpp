@@ -134,6 +134,7 @@ void DataLoader::finish(Slot& slot) const try {
 }
 
 void DataLoader::note_bad(int64_t index, std::string reason) {
+  if (!bad_indices_.insert(index).second) return;  // known from an earlier epoch
   BadSample bad{dataset_.name(index), std::move(reason), epoch_};
   if (bad.reason.starts_with(bad.name + ": ")) bad.reason.erase(0, bad.name.size() + 2);
   bad_.push_back(std::move(bad));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct BadSample {
 /// wait. One caller; the data set and the sampler outlive the loader.
 ///
 /// A sample that throws an Error is left out of its batch and noted, in order, when the batch is
-/// taken; past `max_bad` of them next() throws DataError with the name and reason of the last. A
+/// taken, once however many epochs it fails in; past `max_bad` of them next() throws DataError with
+/// the name and reason of the last. A
 /// batch that loses all its samples is left out altogether.
 class DataLoader {
  public:
@@ -61,6 +63,7 @@ class DataLoader {
   std::vector<BatchPlan> plans_;
   int64_t epoch_ = 0, position_ = 0;  // the batch that next() gives
   std::vector<BadSample> bad_;
+  std::set<int64_t> bad_indices_;
   double wait_seconds_ = 0;
   std::unique_ptr<Impl> impl_;  // null without workers
 };

@@ -80,14 +80,51 @@ TEST_F(Training, LinesUprightAndUpsideDownForTheClassifier) {
 }
 
 TEST_F(Training, RefusesToLoseSamplesInSilence) {
-  std::ofstream(data_ + "/rec.txt", std::ios::app) << "crops/nowhere.png\n";
+  std::ofstream(data_ + "/rec.txt", std::ios::app) << "crops/nowhere.png\ncrops/none.png\tTOTAL\n";
   const Result r = train("run", {"--dry-run"});
   EXPECT_EQ(r.rc, 1);
-  EXPECT_NE(r.err.find("--skip-bad 1"), std::string::npos) << r.err;
-  EXPECT_EQ(train("run", {"--dry-run", "--skip-bad", "1"}).rc, 0);
+  EXPECT_NE(r.err.find("rec.txt:24: no tab between path and label"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("crops/none.png: No such file"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("4 of 50 samples"), std::string::npos) << r.err;  // of Train and of Eval
+  EXPECT_NE(r.err.find("--skip-bad 4"), std::string::npos) << r.err;
+  EXPECT_FALSE(fs::exists(dir_ / "run"));
+  EXPECT_EQ(train("run", {"-o", "Global.epoch_num=2"}).rc, 1);  // before the first step
+  EXPECT_FALSE(fs::exists(dir_ / "run/train.log"));
+  EXPECT_EQ(train("run", {"--dry-run", "--skip-bad", "3"}).rc, 1);
+  EXPECT_EQ(train("run", {"--dry-run", "--skip-bad", "4"}).rc, 0);
+  // What was allowed ends no later epoch either.
+  const Result on = train("run", {"--skip-bad", "4", "-o", "Global.epoch_num=2"});
+  EXPECT_EQ(on.rc, 0) << on.err;
   const Result slip = train("run", {"--dry-run", "--skip-bad", "1", "-o", "Optimizer.nam=SGD"});
   EXPECT_EQ(slip.rc, 2);
   EXPECT_NE(slip.err.find("did you mean 'name'"), std::string::npos) << slip.err;
+}
+
+TEST_F(Training, LooksAtTheDataOnceWhileTheyStayTheSame) {
+  const auto checked = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"-o", "Global.epoch_num=1", "Global.eval_batch_step=[0,1000]"});
+    const Result r = train("run", more);
+    EXPECT_EQ(r.rc, 0) << r.err;
+    return r.err.find("Train: ") != std::string::npos;
+  };
+  EXPECT_TRUE(checked({}));
+  EXPECT_TRUE(fs::exists(dir_ / "run/data_check.json"));
+  EXPECT_FALSE(checked({}));
+  EXPECT_FALSE(checked({"Optimizer.lr.learning_rate=0.001"}));
+  EXPECT_TRUE(checked({"Global.max_text_length=45"}));
+  std::ofstream(data_ + "/rec.txt", std::ios::app) << "\n";
+  EXPECT_TRUE(checked({"Global.max_text_length=45"}));
+  std::ofstream(dir_ / "run/data_check.json") << "{\"key\": 1";
+  EXPECT_TRUE(checked({"Global.max_text_length=45"}));
+}
+
+TEST_F(Training, ADryRunNeedsNoData) {
+  fs::remove_all(data_);
+  const Result r = train("run", {"--dry-run"});
+  EXPECT_EQ(r.rc, 0) << r.err;
+  EXPECT_NE(r.err.find("data/rec.txt is not there"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("parameters"), std::string::npos) << r.err;
+  EXPECT_EQ(train("run", {}).rc, 1);
 }
 
 // A net that learns lines of their own widths is evaluated on lines of their own widths: with the

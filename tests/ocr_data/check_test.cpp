@@ -72,6 +72,28 @@ TEST_F(CheckTest, Recognition) {
   EXPECT_EQ(find_leakage(r, r).count, 4);
 }
 
+// Lines of their own widths have as many steps as their widths give: 64 x 32 pixels eight.
+TEST_F(CheckTest, OwnWidthsHaveOwnSteps) {
+  CheckOptions o;
+  o.ctc_steps = 80;
+  o.step_columns = 8;
+  o.height = 32;
+  o.max_width = 320;
+  int64_t told = 0;
+  o.progress = [&](int64_t n) { told += n; };
+  write("labels.txt", "0.png\tabcdefgh\t64\t32\n1.png\tabcdefghi\t64\t32\n2.png\taabbc\t32\t32\n");
+  config_ = train::config::parse_training_config(
+      "Architecture: {algorithm: X}\nGlobal: {max_text_length: 10}\nTrain:\n  dataset:\n"
+      "    ds_width: true\n    data_dir: " +
+          folder_.string() + "\n    label_file_list: [" + (folder_ / "labels.txt").string() +
+          "]\n    transforms:\n    - DecodeImage: {img_mode: BGR}\n    - CTCLabelEncode:\n",
+      "c.yml");
+  const auto set = make_dataset(config_, true, config_.warnings);
+  const CheckReport r = check_dataset(*set, "Train", o);
+  EXPECT_EQ(r.skips.count(Skip::kTooLongForSteps), 2) << r.text();
+  EXPECT_EQ(told, 3);
+}
+
 TEST_F(CheckTest, DetectionAndClasses) {
   CheckOptions o;
   o.kind = TaskKind::kDetection;
