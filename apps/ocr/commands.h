@@ -11,6 +11,8 @@ constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSome = 3, kExit
 
 void declare_infer(Command& command);
 void declare_train(Command& command);
+void declare_runs(Command& command);
+void declare_plot(Command& command);
 void declare_bench(Command& command);
 void declare_data(Command& command);
 void declare_eval(Command& command);

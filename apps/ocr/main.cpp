@@ -48,6 +48,8 @@ Program program() {
       {{"infer", "read images, folders, PDF and TIFF files", declare_infer},
        {"bench", "measure a model or whole pages on this machine", declare_bench},
        {"train", "train a detector, a recogniser or a classifier", declare_train},
+       {"runs", "list the trainings below a folder", declare_runs},
+       {"plot", "curves of trainings as one HTML page", declare_plot},
        {"data", "check, show, split, crop, convert training data", declare_data},
        {"export", "a trained model as one ONNX file", declare_export},
        {"eval", "how well a model reads, finds or classifies labelled data", declare_eval}}};

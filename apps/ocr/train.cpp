@@ -34,8 +34,9 @@ constexpr const char* kExamples = R"(Examples:
 
 constexpr const char* kClosing =
     R"(Written to Global.save_model_dir: latest, best_accuracy and iter_epoch_N (.safetensors), config.yml as used,
-train.log, metrics.jsonl, TensorBoard events, data_check.json (what `ocr data check` finds, which comes first). SIGTERM, SIGINT and SIGUSR1 save and end; --resume goes on to the same
-bits (same program, instruction set and threads). Training runs on the CPU; there is no GPU backend yet.
+train.log, metrics.jsonl, TensorBoard events, data_check.json (what `ocr data check` finds, which
+comes first). SIGTERM, SIGINT and SIGUSR1 save and end; --resume goes on to the same bits (same program, instruction
+set and threads). `ocr runs` lists trainings, `ocr plot` draws their curves. Training runs on the CPU; there is no GPU backend yet.
 )";
 
 constexpr int kProfileUpdates = 20;

@@ -1,5 +1,6 @@
 #include "libtrain/train/run_log.h"
 
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -100,6 +101,9 @@ RunLog::RunLog(const std::string& folder, std::function<void(const std::string&)
     : sink_(std::move(sink)) {
   if (folder.empty()) return;
   log_ = open_to_append(folder + "/train.log");
+  // Held while the process lives: how others see that the run goes on. Where a file system has no
+  // locks they do not see it.
+  (void)::flock(::fileno(log_), LOCK_SH | LOCK_NB);
   json_ = open_to_append(folder + "/metrics.jsonl");
   events_ = std::make_unique<EventWriter>(folder);
 }

@@ -166,6 +166,7 @@ TrainResult Trainer::run() {
     if (window.updates > 0) report(window);
     end_epoch();
   }
+  log_.line(cat("finished: ", epoch_, " epochs, global_step ", global_step_));
   return finish(TrainResult::End::kFinished);
 }
 

@@ -109,6 +109,7 @@ TEST_F(Training, LooksAtTheDataOnceWhileTheyStayTheSame) {
   };
   EXPECT_TRUE(checked({}));
   EXPECT_TRUE(fs::exists(dir_ / "run/data_check.json"));
+  EXPECT_EQ(json::parse(ocr({"runs", at("run"), "--json"}).out)[0]["state"], "finished");
   EXPECT_FALSE(checked({}));
   EXPECT_FALSE(checked({"Optimizer.lr.learning_rate=0.001"}));
   EXPECT_TRUE(checked({"Global.max_text_length=45"}));
