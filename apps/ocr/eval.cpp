@@ -22,6 +22,7 @@
 #include "libocr/metrics/recognition_metric.h"
 #include "libocr/pipeline/batch.h"
 #include "libocr/pipeline/pipeline.h"
+#include "libocr/training/export.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
 
@@ -223,15 +224,8 @@ class Evaluation {
         take(mode, "det_limit_type", "min");
       }
     }
-    for (const auto& [key, option] : {std::pair("thresh", "det_db_thresh"),
-                                      {"box_thresh", "det_db_box_thresh"},
-                                      {"unclip_ratio", "det_db_unclip_ratio"},
-                                      {"max_candidates", "det_max_candidates"},
-                                      {"use_dilation", "use_dilation"},
-                                      {"score_mode", "det_db_score_mode"},
-                                      {"box_type", "det_box_type"}})
-      if (const Node* n = config_->post_process.node.find(key); n && n->is_scalar())
-        take(mode, option, n->text());
+    for (const auto& [option, value] : ocr::db_settings(config_->post_process))
+      take(mode, option.c_str(), value);
   }
 
   struct Answer {

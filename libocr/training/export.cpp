@@ -107,16 +107,7 @@ class Metadata {
       all["ocr.det_limit_side_len"] = "736";
       all["ocr.det_limit_type"] = "min";
     }
-    const Node& post = c_.post_process.node;
-    for (const auto& [key, option] : {std::pair("thresh", "det_db_thresh"),
-                                      {"box_thresh", "det_db_box_thresh"},
-                                      {"unclip_ratio", "det_db_unclip_ratio"},
-                                      {"max_candidates", "det_max_candidates"},
-                                      {"use_dilation", "use_dilation"},
-                                      {"score_mode", "det_db_score_mode"},
-                                      {"box_type", "det_box_type"}})
-      if (const Node* v = post.find(key); v && v->is_scalar())
-        all[std::string("ocr.") + option] = numbers(*v);
+    for (const auto& [option, value] : db_settings(c_.post_process)) all["ocr." + option] = value;
     expect_bgr();
   }
 
@@ -242,6 +233,21 @@ std::map<std::string, std::string> model_metadata(const TrainingConfig& config,
   if (type == "rec") m.recognition(encoder, size);
   if (type == "cls") m.classification();
   return m.all;
+}
+
+std::vector<std::pair<std::string, std::string>> db_settings(
+    const config::NamedSection& post_process) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const auto& [key, option] : {std::pair("thresh", "det_db_thresh"),
+                                    {"box_thresh", "det_db_box_thresh"},
+                                    {"unclip_ratio", "det_db_unclip_ratio"},
+                                    {"max_candidates", "det_max_candidates"},
+                                    {"use_dilation", "use_dilation"},
+                                    {"score_mode", "det_db_score_mode"},
+                                    {"box_type", "det_box_type"}})
+    if (const Node* v = post_process.node.find(key); v && v->is_scalar())
+      settings.emplace_back(option, v->text());
+  return settings;
 }
 
 ExportInfo export_info(const std::string& model_type, std::map<std::string, std::string> metadata) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libocr/data/label_encode.h"
@@ -39,6 +40,10 @@ train::Graph inference_graph(models::Model& model, const InputSize& size);
 std::map<std::string, std::string> model_metadata(const train::config::TrainingConfig& config,
                                                   const TextEncoder* encoder, const InputSize& size,
                                                   std::vector<std::string>& warnings);
+
+/// What a configuration's `PostProcess` says of DB, by the names of `ocr infer`'s settings.
+std::vector<std::pair<std::string, std::string>> db_settings(
+    const train::config::NamedSection& post_process);
 
 /// Names of the file's input "x" [batch, 3, height, width] and its output: "maps" [batch, 1,
 /// height, width], "probs" [batch, steps, classes] or [batch, classes].
