@@ -77,6 +77,19 @@ struct PPLCNetV4Options {
 };
 std::unique_ptr<Backbone> make_pplcnet_v4(const PPLCNetV4Options& options);
 
+/// The backbones of the server models, of dense blocks whose layers' outputs are all joined (after
+/// Lee et al. 2019): PP-OCRv4's PPHGNet_small and v5's PPHGNetV2_B4.
+struct PPHGNetOptions {
+  bool det = false, text_rec = false;  // recognition is text_rec, or neither
+  template <class V>
+  void describe(V& v) {
+    v.field("det", det);
+    v.field("text_rec", text_rec);
+  }
+};
+std::unique_ptr<Backbone> make_pphgnet_small(const PPHGNetOptions& options);
+std::unique_ptr<Backbone> make_pphgnet_v2_b4(const PPHGNetOptions& options);
+
 /// PP-LCNet (Cui et al. 2021), for text line and document orientation.
 struct PPLCNetOptions {
   double scale = 1;

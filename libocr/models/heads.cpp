@@ -30,9 +30,14 @@ class MapHead final : public Block {
     for (nn::ConvTranspose2d* up : {&up1_, &up2_}) biases(*up, {Kind::kUniform, bound});
   }
 
-  Variable operator()(Tape& tape, const Variable& x) const {
+  Variable operator()(Tape& tape, const Variable& x) const { return map(tape, half(tape, x)); }
+  /// The features at half the image's size, and the map that they become.
+  Variable half(Tape& tape, const Variable& x) const {
     const Variable y = norm1_(tape, conv_(tape, x), kRelu);
-    return train::sigmoid(tape, up2_(tape, norm2_(tape, up1_(tape, y), kRelu)));
+    return norm2_(tape, up1_(tape, y), kRelu);
+  }
+  Variable map(Tape& tape, const Variable& features) const {
+    return train::sigmoid(tape, up2_(tape, features));
   }
 
  private:
@@ -43,26 +48,97 @@ class MapHead final : public Block {
   nn::ConvTranspose2d& up2_;
 };
 
+// Shrink or refined map, threshold map, and the binary map of a shrink map and that threshold.
+Variable three_maps(Tape& tape, const Variable& first, const Variable& threshold,
+                    const Variable& binary) {
+  const Variable maps[] = {first, threshold, binary};
+  return train::concat(tape, maps, 1);
+}
+
+Variable binary_map(Tape& tape, const Variable& shrink, const Variable& threshold, double k) {
+  return train::sigmoid(
+      tape, train::scale(tape, train::sub(tape, shrink, threshold), static_cast<float>(k)));
+}
+
 class DbHead final : public Head {
  public:
   DbHead(int64_t in, const DbHeadOptions& o)
-      : k_(static_cast<float>(o.k)),
-        shrink_(add<MapHead>("binarize", in)),
-        threshold_(add<MapHead>("thresh", in)) {}
+      : k_(o.k), shrink_(add<MapHead>("binarize", in)), threshold_(add<MapHead>("thresh", in)) {
+    if (o.aux_in_channels == 0) return;
+    for (const char* level : kLevels)
+      aux_.push_back({&add<MapHead>(train::cat("aux_binarize_", level), o.aux_in_channels),
+                      &add<MapHead>(train::cat("aux_thresh_", level), o.aux_in_channels)});
+  }
 
-  Outputs operator()(Tape& tape, const Variable& x) const override {
-    const Variable shrink = shrink_(tape, x);
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    const Variable shrink = shrink_(tape, x.main);
     if (!training()) return {{"maps", shrink}};
-    const Variable threshold = threshold_(tape, x);
-    const Variable binary =
-        train::sigmoid(tape, train::scale(tape, train::sub(tape, shrink, threshold), k_));
-    const Variable maps[] = {shrink, threshold, binary};
-    return {{"maps", train::concat(tape, maps, 1)}};
+    Outputs out{{"maps", all(tape, shrink, threshold_(tape, x.main))}};
+    for (size_t i = 0; i < aux_.size() && i < x.levels.size(); ++i) {
+      const train::Shape& s = x.main.shape();
+      const Variable level =
+          i == 0 ? x.levels[i] : train::resize_bilinear(tape, x.levels[i], s[2], s[3]);
+      out[train::cat("aux_maps_", kLevels[i])] =
+          all(tape, (*aux_[i].shrink)(tape, level), (*aux_[i].threshold)(tape, level));
+    }
+    return out;
   }
 
  private:
-  float k_;
+  static constexpr const char* kLevels[] = {"p2", "p3", "p4"};
+  struct Aux {
+    MapHead *shrink, *threshold;
+  };
+  Variable all(Tape& tape, const Variable& shrink, const Variable& threshold) const {
+    return three_maps(tape, shrink, threshold, binary_map(tape, shrink, threshold, k_));
+  }
+  double k_;
   MapHead &shrink_, &threshold_;
+  std::vector<Aux> aux_;
+};
+
+// The shrink map refined from its own features: PP-OCRv4 and v5 server.
+class Refiner final : public Block {
+ public:
+  Refiner(int64_t in, int64_t mid)
+      : conv_(add<ConvBn>("last_3", in + 1, mid, window(3), 1, Act::kRelu)),
+        last_(add<Conv>("last_1", mid, 1, window(1))) {}
+
+  Variable operator()(Tape& tape, const Variable& shrink, const Variable& features) const {
+    const Variable parts[] = {shrink, features};
+    return train::sigmoid(tape, last_(tape, conv_(tape, train::concat(tape, parts, 1))));
+  }
+
+ private:
+  ConvBn& conv_;
+  Conv& last_;
+};
+
+class PfHeadLocal final : public Head {
+ public:
+  PfHeadLocal(int64_t in, const PfHeadOptions& o)
+      : k_(o.k),
+        shrink_(add<MapHead>("binarize", in)),
+        threshold_(add<MapHead>("thresh", in)),
+        refine_(add<Refiner>("cbn_layer", in / 4, o.mode == "large" ? in / 4 : in / 8)) {
+    if (o.mode != "large" && o.mode != "small")
+      throw train::Error("mode '" + o.mode + "': it is 'large' or 'small'");
+  }
+
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    const Variable half = shrink_.half(tape, x.main);
+    const Variable shrink = shrink_.map(tape, half);
+    const Variable refined = refine_(tape, shrink, train::upsample_nearest(tape, half, 2));
+    if (!training()) return {{"maps", train::scale(tape, train::add(tape, shrink, refined), .5f)}};
+    const Variable threshold = threshold_(tape, x.main);
+    const Variable binary = binary_map(tape, shrink, threshold, k_);
+    return {{"maps", three_maps(tape, refined, threshold, binary)}, {"cbn_maps", binary}};
+  }
+
+ private:
+  double k_;
+  MapHead &shrink_, &threshold_;
+  Refiner& refine_;
 };
 
 class ClsHead final : public Head {
@@ -75,8 +151,8 @@ class ClsHead final : public Head {
     });
   }
 
-  Outputs operator()(Tape& tape, const Variable& x) const override {
-    const Variable mean = train::flatten(tape, train::global_average_pool(tape, x));
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    const Variable mean = train::flatten(tape, train::global_average_pool(tape, x.main));
     const Variable logits = fc_(tape, mean);
     return {{"cls", training() ? logits : train::softmax(tape, logits, 1)}};
   }
@@ -132,8 +208,8 @@ class CtcHead final : public Head {
       if (fc) fc->set_weight_decay(static_cast<float>(o.fc_decay));
   }
 
-  Outputs operator()(Tape& tape, const Variable& x) const override {
-    Variable y = guide_ ? (*guide_)(tape, x) : x;
+  Outputs operator()(Tape& tape, const Features& x) const override {
+    Variable y = guide_ ? (*guide_)(tape, x.main) : x.main;
     if (fc1_) y = (*fc1_)(tape, y);
     const Variable logits = (*fc_)(tape, y);
     return {{"ctc", training() ? logits : train::softmax(tape, logits, 2)}};
@@ -190,13 +266,14 @@ class MultiHead final : public Head {
     decoder_ = &add<NrtrDecoder>("gtc_head", *o.nrtr);
   }
 
-  Outputs operator()(Tape& tape, const Variable& x) const override {
+  Outputs operator()(Tape& tape, const Features& x) const override {
     const bool cut = apart_ && training();
-    return ctc_(tape, encoder_(tape, {cut ? Variable::input(x.value(), x.layout()) : x}));
+    return ctc_(tape,
+                encoder_(tape, {cut ? Variable::input(x.main.value(), x.main.layout()) : x.main}));
   }
-  Outputs guided(Tape& tape, const Variable& x, const Variable& tokens) const override {
+  Outputs guided(Tape& tape, const Features& x, const Variable& tokens) const override {
     Outputs out = (*this)(tape, x);
-    if (decoder_) out["nrtr"] = (*decoder_)(tape, tokens, (*before_)(tape, x));
+    if (decoder_) out["nrtr"] = (*decoder_)(tape, tokens, (*before_)(tape, x.main));
     return out;
   }
   bool has_guide() const override { return decoder_ != nullptr; }
@@ -213,6 +290,10 @@ class MultiHead final : public Head {
 
 std::unique_ptr<Head> make_db_head(int64_t in, const DbHeadOptions& options) {
   return std::make_unique<DbHead>(in, options);
+}
+
+std::unique_ptr<Head> make_pf_head(int64_t in, const PfHeadOptions& options) {
+  return std::make_unique<PfHeadLocal>(in, options);
 }
 
 std::unique_ptr<Head> make_cls_head(int64_t in, const ClsHeadOptions& options) {

@@ -10,15 +10,29 @@ namespace ocr::models {
 
 /// Differentiable binarisation (Liao et al. 2020). Evaluation computes the probability map alone.
 struct DbHeadOptions {
-  double k = 50;  // steepness of the binary map
+  double k = 50;            // steepness of the binary map
+  int aux_in_channels = 0;  // heads of a training at the neck's levels, of so many channels: v6
   template <class V>
   void describe(V& v) {
     v.field("k", k);
     v.ignore("fix_nan");
-    v.ignore("aux_in_channels", "the auxiliary detection heads are not built");
+    v.field("aux_in_channels", aux_in_channels);
   }
 };
 std::unique_ptr<Head> make_db_head(int64_t in, const DbHeadOptions& options);
+
+/// DB with a second map, refined from the first: what is deployed is the mean of both. Of PP-OCRv4
+/// and v5 server.
+struct PfHeadOptions {
+  double k = 50;
+  std::string mode = "small";  // or "large": the refinement's width
+  template <class V>
+  void describe(V& v) {
+    v.field("k", k);
+    v.field("mode", mode);
+  }
+};
+std::unique_ptr<Head> make_pf_head(int64_t in, const PfHeadOptions& options);
 
 /// The mean of the features, a linear layer, softmax.
 struct ClsHeadOptions {

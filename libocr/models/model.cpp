@@ -21,12 +21,12 @@ Model::Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck,
 
 Outputs Model::operator()(Tape& tape, const Variable& images) const {
   const std::vector<Variable> features = backbone_(tape, images);
-  return head_(tape, neck_ ? (*neck_)(tape, features) : features.back());
+  return head_(tape, neck_ ? (*neck_)(tape, features) : Features(features.back()));
 }
 
 Outputs Model::guided(Tape& tape, const Variable& images, const Variable& tokens) const {
   const std::vector<Variable> features = backbone_(tape, images);
-  return head_.guided(tape, neck_ ? (*neck_)(tape, features) : features.back(), tokens);
+  return head_.guided(tape, neck_ ? (*neck_)(tape, features) : Features(features.back()), tokens);
 }
 
 namespace {
@@ -76,17 +76,20 @@ std::unique_ptr<Backbone> make_backbone(const ArchitectureConfig& a, ReadContext
   if (!det && b.name == "ResNet") return made(ResNetOptions{}, make_resnet_vd_rec);
   if (b.name == "PPLCNetV3") return made(PPLCNetV3Options{.det = false}, make_pplcnet_v3);
   if (b.name == "PPLCNetV4") return made(PPLCNetV4Options{.det = false}, make_pplcnet_v4);
+  if (b.name == "PPHGNet_small") return made(PPHGNetOptions{}, make_pphgnet_small);
+  if (b.name == "PPHGNetV2_B4") return made(PPHGNetOptions{}, make_pphgnet_v2_b4);
   if (!det && b.name == "MobileNetV1Enhance")
     return made(MobileNetV1EnhanceOptions{}, make_mobilenet_v1_enhance);
   if (!det && b.name == "SVTRNet") return made(SvtrNetOptions{}, make_svtr_net);
   if (a.model_type == "cls" && b.name == "PPLCNet") return made(PPLCNetOptions{}, make_pplcnet);
-  std::vector<std::string> known{"MobileNetV3", "PPLCNetV3", "PPLCNetV4"};
+  std::vector<std::string> known{"MobileNetV3", "PPLCNetV3", "PPLCNetV4", "PPHGNet_small",
+                                 "PPHGNetV2_B4"};
   if (det) known.emplace_back("ResNet_vd");
   if (!det) known.insert(known.end(), {"ResNet", "MobileNetV1Enhance", "SVTRNet"});
   if (a.model_type == "cls") known.emplace_back("PPLCNet");
   unknown(b, "backbone", cat("model_type ", a.model_type), known,
-          {"PPHGNet_small", "PPHGNetV2_B4", "PPHGNet", "SVTRv2LNConvTwo33", "SVTRv2", "ResNet31",
-           "ResNet45", "ResNetFPN", "ResNet_SAST", "MTB", "ResNet32", "RecMv1_enhance"});
+          {"SVTRv2LNConvTwo33", "SVTRv2", "ResNet31", "ResNet45", "ResNetFPN", "ResNet_SAST", "MTB",
+           "ResNet32", "RecMv1_enhance"});
 }
 
 std::unique_ptr<Neck> make_neck(const ArchitectureConfig& a, const Backbone& backbone,
@@ -102,8 +105,10 @@ std::unique_ptr<Neck> make_neck(const ArchitectureConfig& a, const Backbone& bac
     if (n.name == "DBFPN") return pyramid(make_db_fpn);
     if (n.name == "RSEFPN") return pyramid(make_rse_fpn);
     if (n.name == "RepLKFPN" || n.name == "UniRepLKFPN") return pyramid(make_rep_lk_fpn);
-    unknown(n, "neck", "model_type det", {"DBFPN", "RSEFPN", "RepLKFPN"},
-            {"LKPAN", "RepLKPAN", "UniRepLKPAN", "FPN", "EASTFPN", "SASTFPN", "FCEFPN", "PGFPN"});
+    if (n.name == "LKPAN") return pyramid(make_lk_pan);
+    if (n.name == "RepLKPAN" || n.name == "UniRepLKPAN") return pyramid(make_rep_lk_pan);
+    unknown(n, "neck", "model_type det", {"DBFPN", "RSEFPN", "RepLKFPN", "LKPAN", "RepLKPAN"},
+            {"FPN", "EASTFPN", "SASTFPN", "FCEFPN", "PGFPN"});
   }
   if (n.name == "SequenceEncoder")
     return read_and_make(n.node, "Architecture.Neck", context, SequenceOptions{},
@@ -171,7 +176,12 @@ std::unique_ptr<Head> make_head(const ArchitectureConfig& a, int64_t in, int64_t
     return read_and_make(h.node, "Architecture.Head", context, options, make);
   };
   if (a.model_type == "det" && h.name == "DBHead")
-    return made(DbHeadOptions{}, [&](const DbHeadOptions& o) { return make_db_head(in, o); });
+    return made(DbHeadOptions{}, [&](DbHeadOptions o) {
+      if (!with_guides) o.aux_in_channels = 0;
+      return make_db_head(in, o);
+    });
+  if (a.model_type == "det" && h.name == "PFHeadLocal")
+    return made(PfHeadOptions{}, [&](const PfHeadOptions& o) { return make_pf_head(in, o); });
   if (a.model_type == "cls" && h.name == "ClsHead")
     return made(ClsHeadOptions{}, [&](const ClsHeadOptions& o) { return make_cls_head(in, o); });
   if (a.model_type == "rec" && h.name == "CTCHead")
@@ -181,13 +191,13 @@ std::unique_ptr<Head> make_head(const ArchitectureConfig& a, int64_t in, int64_t
     });
   if (a.model_type == "rec" && h.name == "MultiHead")
     return make_multi(h.node, in, classes, context, with_guides);
-  const std::vector<std::string> known = a.model_type == "det" ? std::vector<std::string>{"DBHead"}
-                                         : a.model_type == "cls"
-                                             ? std::vector<std::string>{"ClsHead"}
-                                             : std::vector<std::string>{"CTCHead", "MultiHead"};
+  const std::vector<std::string> known =
+      a.model_type == "det"   ? std::vector<std::string>{"DBHead", "PFHeadLocal"}
+      : a.model_type == "cls" ? std::vector<std::string>{"ClsHead"}
+                              : std::vector<std::string>{"CTCHead", "MultiHead"};
   unknown(h, "head", cat("model_type ", a.model_type), known,
-          {"PFHeadLocal", "EASTHead", "SASTHead", "PSEHead", "FCEHead", "AttentionHead", "SRNHead",
-           "SARHead", "NRTRHead", "Transformer", "PRENHead", "RobustScannerHead"});
+          {"EASTHead", "SASTHead", "PSEHead", "FCEHead", "AttentionHead", "SRNHead", "SARHead",
+           "NRTRHead", "Transformer", "PRENHead", "RobustScannerHead"});
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class Model final : public Block {
 /// Builds what `architecture` names; the parameters are unset until initialize(). `classes`: how
 /// many a recognition head tells apart, blank included (the dictionary's size says). Throws
 /// ConfigError, with the place in the file, for an unknown net or key (with the known names), and
-/// for what is known and not built: TPS and STN transforms, PPHGNet, LKPAN, distillation. SAR,
+/// for what is known and not built: TPS and STN transforms, distillation. SAR,
 /// which only guides a training, is left out with a warning; NRTR does too, and is built unless
 /// `with_guides` is false (export, evaluation).
 std::unique_ptr<Model> build_model(const train::config::ArchitectureConfig& architecture,

@@ -12,23 +12,31 @@ namespace ocr::models {
 
 /// DBFPN: the pyramid of DB (Liao et al. 2020). RSEFPN: with gates in place of plain convolutions.
 /// RepLKFPN: with large depthwise kernels of several branches. LKPAN: 9 x 9 kernels and a second,
-/// upward path. Scales may be 1/4 to 1/32.
+/// upward path; RepLKPAN: the same with depthwise kernels of several branches. Scales may be 1/4 to
+/// 1/32.
 struct PyramidOptions {
   int out_channels = 256;
   bool shortcut = true;         // RSEFPN, RepLKFPN
   int dilated_kernel_size = 7;  // RepLKFPN
   bool use_asf = false;         // DB++'s adaptive scale fusion: not built
+  std::string mode = "large";   // LKPAN, RepLKPAN; "lite" is not built
+  bool intracl = false;         // LKPAN, RepLKPAN: PP-OCRv4's intra-class blocks at the end
   template <class V>
   void describe(V& v) {
     v.field("out_channels", out_channels);
     v.field("shortcut", shortcut);
     v.field("dilated_kernel_size", dilated_kernel_size);
     v.field("use_asf", use_asf);
+    v.field("mode", mode);
+    v.field("intracl", intracl);
   }
 };
 std::unique_ptr<Neck> make_db_fpn(const std::vector<int64_t>& in, const PyramidOptions& options);
 std::unique_ptr<Neck> make_rse_fpn(const std::vector<int64_t>& in, const PyramidOptions& options);
 std::unique_ptr<Neck> make_rep_lk_fpn(const std::vector<int64_t>& in,
+                                      const PyramidOptions& options);
+std::unique_ptr<Neck> make_lk_pan(const std::vector<int64_t>& in, const PyramidOptions& options);
+std::unique_ptr<Neck> make_rep_lk_pan(const std::vector<int64_t>& in,
                                       const PyramidOptions& options);
 
 /// How a row [N, C, 1, W] becomes a sequence [N, W, C]. "reshape": as it is. "fc": a linear layer.

@@ -12,7 +12,8 @@ namespace ocr::models {
 
 /// What a head gives, by PaddleOCR's names. Evaluation: "maps" [N, 1, H, W] (detection), "ctc" [N,
 /// T, classes] or "cls" [N, classes], all of them probabilities. Training: "maps" [N, 3, H, W]
-/// (shrink, threshold and binary map), "ctc" and "cls" as logits.
+/// (shrink, threshold and binary map), the same of auxiliary heads as "aux_maps_p4", "_p3", "_p2",
+/// "cbn_maps" [N, 1, H, W] of a head that refines its map, "ctc" and "cls" as logits.
 using Outputs = std::map<std::string, Variable, std::less<>>;
 
 /// From images [N, 3, H, W] to features of one or more scales, finest first.
@@ -34,9 +35,17 @@ inline Variable row_of(Tape& tape, const Variable& x, bool training) {
                   : train::average_pool(tape, x, padded_window({3, 2}, {3, 2}, 0));
 }
 
+/// What a neck gives.
+struct Features {
+  Features(Variable main) : main(std::move(main)) {}  // NOLINT(google-explicit-constructor)
+  Variable main;
+  /// In training, where a pyramid has auxiliary heads: its sums at 1/4, 1/8 and 1/16.
+  std::vector<Variable> levels;
+};
+
 class Neck : public Block {
  public:
-  virtual Variable operator()(Tape& tape, const std::vector<Variable>& features) const = 0;
+  virtual Features operator()(Tape& tape, const std::vector<Variable>& features) const = 0;
   int64_t channels() const { return channels_; }
 
  protected:
@@ -45,10 +54,10 @@ class Neck : public Block {
 
 class Head : public Block {
  public:
-  virtual Outputs operator()(Tape& tape, const Variable& features) const = 0;
+  virtual Outputs operator()(Tape& tape, const Features& features) const = 0;
   /// The same with the outputs of branches that only guide a training, from the text so far:
   /// `tokens` i64 [N, T] of NRTRLabelEncode. Heads without such a branch ignore it.
-  virtual Outputs guided(Tape& tape, const Variable& features, const Variable& /*tokens*/) const {
+  virtual Outputs guided(Tape& tape, const Features& features, const Variable& /*tokens*/) const {
     return (*this)(tape, features);
   }
   /// Whether guided() gives more: "nrtr" logits [N, T, classes].

@@ -1,17 +1,11 @@
-// The necks of detectors.
-#include <algorithm>
-#include <array>
+// The necks of detectors: feature pyramids (Lin et al. 2017).
+#include "libocr/models/pyramids.h"
 
-#include "libocr/models/necks.h"
-#include "libtrain/core/error.h"
+#include <algorithm>
 
 namespace ocr::models {
-namespace {
 
-constexpr size_t kScales = 4;  // 1/4, 1/8, 1/16, 1/32
-using Scales = std::array<Variable, kScales>;
-
-void check(const std::vector<int64_t>& in, const PyramidOptions& o, const char* name) {
+void check_pyramid(const std::vector<int64_t>& in, const PyramidOptions& o, const char* name) {
   if (in.size() != kScales)
     throw train::Error(train::cat(name, " needs a backbone of 4 scales, this one has ", in.size()));
   if (o.use_asf) throw train::Error(train::cat(name, ": use_asf (DB++) is not built"));
@@ -20,23 +14,23 @@ void check(const std::vector<int64_t>& in, const PyramidOptions& o, const char* 
         train::cat(name, ": out_channels ", o.out_channels, " is not a multiple of 8"));
 }
 
-// Coarser scales are added to finer ones.
 void add_downwards(Tape& tape, Scales& p) {
   for (size_t i = kScales - 1; i-- > 0;)
     p[i] = train::add(tape, p[i], train::upsample_nearest(tape, p[i + 1], 2));
 }
 
-// All at 1/4 resolution, the coarsest channels first.
 Variable fuse(Tape& tape, Scales p) {
   for (size_t i = 1; i < kScales; ++i) p[i] = train::upsample_nearest(tape, p[i], 1 << i);
   std::reverse(p.begin(), p.end());
   return train::concat(tape, p, 1);
 }
 
+namespace {
+
 class DbFpn final : public Neck {
  public:
   DbFpn(const std::vector<int64_t>& in, const PyramidOptions& o) {
-    check(in, o, "DBFPN");
+    check_pyramid(in, o, "DBFPN");
     channels_ = o.out_channels;
     for (size_t i = 0; i < kScales; ++i)
       lateral_[i] =
@@ -47,7 +41,7 @@ class DbFpn final : public Neck {
     start_he_uniform(*this);
   }
 
-  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = (*lateral_[i])(tape, x[i]);
     add_downwards(tape, p);
@@ -84,7 +78,7 @@ class RseFpn final : public Neck {
  public:
   RseFpn(const std::vector<int64_t>& in, const PyramidOptions& o)
       : lateral_(add<List<GatedConv>>("ins_conv")), smooth_(add<List<GatedConv>>("inp_conv")) {
-    check(in, o, "RSEFPN");
+    check_pyramid(in, o, "RSEFPN");
     channels_ = o.out_channels;
     for (size_t i = 0; i < kScales; ++i) {
       lateral_.append(in[i], channels_, 1, o.shortcut);
@@ -92,7 +86,7 @@ class RseFpn final : public Neck {
     }
   }
 
-  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
     add_downwards(tape, p);
@@ -104,54 +98,6 @@ class RseFpn final : public Neck {
   List<GatedConv>&lateral_, &smooth_;
 };
 
-// A large depthwise kernel in training: itself and small dilated kernels, each normalised (Ding et
-// al. 2024). An export makes one kernel of them.
-class DilatedRep final : public Layer {
- public:
-  DilatedRep(int64_t channels, int kernel)
-      : large_(add<Conv>("lk_origin", channels, channels, window(kernel), channels, false)),
-        norm_(add<BatchNorm>("origin_bn", channels)) {
-    for (const auto& [k, dilation] : branches_of(kernel)) {
-      branches_.push_back({&add<Conv>(train::cat("dil_conv_k", k, "_", dilation), channels,
-                                      channels, window(k, 1, dilation), channels, false),
-                           &add<BatchNorm>(train::cat("dil_bn_k", k, "_", dilation), channels)});
-    }
-  }
-
-  Variable operator()(Tape& tape, const Variable& x) const override {
-    Variable sum = norm_(tape, large_(tape, x));
-    for (const Branch& b : branches_)
-      sum = train::add(tape, sum, (*b.norm)(tape, (*b.conv)(tape, x)));
-    return sum;
-  }
-
- private:
-  struct Branch {
-    Conv* conv;
-    BatchNorm* norm;
-  };
-  static std::vector<std::pair<int, int>> branches_of(int kernel) {
-    switch (kernel) {
-      case 5:
-        return {{3, 1}, {3, 2}};
-      case 7:
-        return {{5, 1}, {3, 2}, {3, 3}};
-      case 9:
-        return {{5, 1}, {5, 2}, {3, 3}, {3, 4}};
-      case 11:
-        return {{5, 1}, {5, 2}, {3, 3}, {3, 4}, {3, 5}};
-      case 13:
-        return {{5, 1}, {7, 2}, {3, 3}, {3, 4}, {3, 5}};
-      default:
-        throw train::Error(train::cat("dilated_kernel_size ", kernel,
-                                      ": RepLKFPN has the kernels 5, 7, 9, 11 and 13"));
-    }
-  }
-  Conv& large_;
-  BatchNorm& norm_;
-  std::vector<Branch> branches_;
-};
-
 class RepLkFpn final : public Neck {
  public:
   RepLkFpn(const std::vector<int64_t>& in, const PyramidOptions& o)
@@ -160,7 +106,7 @@ class RepLkFpn final : public Neck {
         pointwise_(add<List<Conv>>("inp_conv_pw")),
         gate_(add<List<SqueezeExcite>>("inp_conv_se")),
         shortcut_(o.shortcut) {
-    check(in, o, "RepLKFPN");
+    check_pyramid(in, o, "RepLKFPN");
     channels_ = o.out_channels;
     for (size_t i = 0; i < kScales; ++i) {
       lateral_.append(in[i], channels_, 1, o.shortcut);
@@ -172,16 +118,17 @@ class RepLkFpn final : public Neck {
     start_he_uniform(pointwise_);
   }
 
-  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
     Scales p;
     for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
     add_downwards(tape, p);
+    const Scales sums = p;
     for (size_t i = 0; i < kScales; ++i) {
       const Variable y = pointwise_[i](tape, depthwise_[i](tape, p[i]));
       const Variable gated = gate_[i](tape, y);
       p[i] = shortcut_ ? train::add(tape, y, gated) : gated;
     }
-    return fuse(tape, p);
+    return with_levels(fuse(tape, p), sums, training());
   }
 
  private:

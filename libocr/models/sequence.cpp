@@ -161,7 +161,7 @@ class SequenceEncoder final : public Neck {
     if (encoder_) channels_ = encoder_->channels;
   }
 
-  Variable operator()(Tape& tape, const std::vector<Variable>& x) const override {
+  Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
     return encoder_ ? (*encoder_)(tape, x[0]) : to_sequence(tape, x[0]);
   }
 

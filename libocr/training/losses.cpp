@@ -123,11 +123,12 @@ RecognitionLossOptions recognition_loss_options(const config::NamedSection& loss
   return options;
 }
 
-train::DbLossOptions db_loss_options(const config::NamedSection& loss,
-                                     config::ReadContext& context) {
+DetectionLossOptions detection_loss_options(const config::NamedSection& loss,
+                                            config::ReadContext& context) {
   if (loss.name != "DBLoss")
     loss.node.fail(cat("Loss.name '", loss.name, "' is not built for detection: there is DBLoss"));
-  train::DbLossOptions o;
+  DetectionLossOptions options;
+  train::DbLossOptions& o = options.db;
   std::string main = "DiceLoss";
   read_section(loss, "Loss", context, [&](config::Reader& r) {
     r.field("alpha", o.alpha);
@@ -139,6 +140,8 @@ train::DbLossOptions db_loss_options(const config::NamedSection& loss,
     r.field("focal_weight", o.focal_weight);
     r.field("focal_alpha", o.focal_alpha);
     r.field("focal_gamma", o.focal_gamma);
+    for (size_t i = 0; i < kAuxMaps.size(); ++i)
+      r.field(cat("aux_weight_", kAuxMaps[i]).c_str(), options.aux_weights[i]);
     r.ignore("balance_loss");
   });
   o.focal = main == "DiceFocalLoss";
@@ -146,7 +149,36 @@ train::DbLossOptions db_loss_options(const config::NamedSection& loss,
     loss.node.fail(
         cat("Loss.main_loss_type '", main, "': there are DiceLoss, DiceFocalLoss and BCELoss"));
   o.dice = main != "BCELoss";
-  return o;
+  return options;
+}
+
+Variable detection_loss(Tape& tape, const Outputs& out, const DetectionTargets& t,
+                        const DetectionLossOptions& options, train::Metrics& parts) {
+  const auto loss_of = [&](const Variable& maps) {
+    return train::db_loss(tape, maps, t.threshold_map, t.threshold_mask, t.shrink_map,
+                          t.shrink_mask, options.db);
+  };
+  const train::DbLossResult main = loss_of(out.at("maps"));
+  parts.emplace_back("loss_shrink_maps", value_of(main.shrink));
+  parts.emplace_back("loss_threshold_maps", value_of(main.threshold));
+  parts.emplace_back("loss_binary_maps", value_of(main.binary));
+  Variable total = main.total;
+  if (const auto cbn = out.find("cbn_maps"); cbn != out.end()) {
+    const Variable loss =
+        train::db_shrink_loss(tape, cbn->second, t.shrink_map, t.shrink_mask, options.db);
+    parts.emplace_back("loss_cbn", value_of(loss));
+    total = train::add(tape, total, loss);
+  }
+  for (size_t i = 0; i < kAuxMaps.size(); ++i) {
+    const std::string name = cat("aux_maps_", kAuxMaps[i]);
+    const auto maps = out.find(name);
+    if (maps == out.end() || options.aux_weights[i] <= 0) continue;
+    const Variable loss = loss_of(maps->second).total;
+    parts.emplace_back("loss_" + name, value_of(loss));
+    total = train::add(tape, total,
+                       train::scale(tape, loss, static_cast<float>(options.aux_weights[i])));
+  }
+  return total;
 }
 
 }  // namespace ocr

@@ -1,5 +1,7 @@
 // The losses of detection and recognition, as `Loss` says.
 #pragma once
+#include <array>
+
 #include "libocr/models/model.h"
 #include "libtrain/autograd/ctc.h"
 #include "libtrain/autograd/map_loss.h"
@@ -43,8 +45,24 @@ class RecognitionLoss {
   train::nn::SoftmaxCrossEntropy next_character_;
 };
 
+/// The levels of auxiliary heads, as their outputs and weights are named.
+constexpr std::array<const char*, 3> kAuxMaps{"p4", "p3", "p2"};
+struct DetectionLossOptions {
+  train::DbLossOptions db;
+  std::array<double, 3> aux_weights{};  // of the auxiliary heads' losses
+};
 /// DBLoss. Throws ConfigError.
-train::DbLossOptions db_loss_options(const train::config::NamedSection& loss,
-                                     train::config::ReadContext& context);
+DetectionLossOptions detection_loss_options(const train::config::NamedSection& loss,
+                                            train::config::ReadContext& context);
+
+/// Maps [N, H, W] of a batch.
+struct DetectionTargets {
+  train::Variable threshold_map, threshold_mask, shrink_map, shrink_mask;
+};
+/// The loss of a detector's maps, and of those of its refinement and its auxiliary heads; adds the
+/// parts that PaddleOCR prints to `parts`, the auxiliary ones without their weights.
+train::Variable detection_loss(train::Tape& tape, const models::Outputs& out,
+                               const DetectionTargets& targets, const DetectionLossOptions& options,
+                               train::Metrics& parts);
 
 }  // namespace ocr

@@ -47,7 +47,6 @@ class Fields {
   const OcrDataset& data_;
 };
 
-double value_of(const Variable& v) { return static_cast<double>(v.value().data<float>()[0]); }
 
 class OcrTask : public train::Task {
  public:
@@ -170,7 +169,7 @@ class RecognitionTask final : public OcrTask {
 
 class DetectionTask final : public OcrTask {
  public:
-  DetectionTask(const TaskParts& p, const train::DbLossOptions& loss, const DbOptions& post)
+  DetectionTask(const TaskParts& p, const DetectionLossOptions& loss, const DbOptions& post)
       : OcrTask(p),
         loss_(loss),
         post_(post),
@@ -180,14 +179,9 @@ class DetectionTask final : public OcrTask {
         shrink_mask_(Fields(p.train).find({"shrink_mask"})) {}
 
   Variable loss(Tape& tape, const train::data::Batch& batch, Metrics& parts) override {
-    const Outputs out = forward(tape, batch);
-    const train::DbLossResult r = train::db_loss(
-        tape, out.at("maps"), field(batch, threshold_map_), field(batch, threshold_mask_),
-        field(batch, shrink_map_), field(batch, shrink_mask_), loss_);
-    parts.emplace_back("loss_shrink_maps", value_of(r.shrink));
-    parts.emplace_back("loss_threshold_maps", value_of(r.threshold));
-    parts.emplace_back("loss_binary_maps", value_of(r.binary));
-    return r.total;
+    const DetectionTargets targets{field(batch, threshold_map_), field(batch, threshold_mask_),
+                                   field(batch, shrink_map_), field(batch, shrink_mask_)};
+    return detection_loss(tape, forward(tape, batch), targets, loss_, parts);
   }
 
  private:
@@ -214,7 +208,7 @@ class DetectionTask final : public OcrTask {
         {{"hmean", t.hmean()}, {"precision", t.precision()}, {"recall", t.recall()}});
   }
 
-  train::DbLossOptions loss_;
+  DetectionLossOptions loss_;
   DbOptions post_;
   size_t threshold_map_, threshold_mask_, shrink_map_, shrink_mask_;
   DetectionMetric metric_;
@@ -279,7 +273,7 @@ std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& 
   const std::string& type = c.architecture.model_type;
   if (!c.loss.present()) c.root.fail("the configuration has no Loss");
   if (type == "det")
-    return std::make_unique<DetectionTask>(p, db_loss_options(c.loss, context),
+    return std::make_unique<DetectionTask>(p, detection_loss_options(c.loss, context),
                                            db_options(c.post_process, context));
   if (type == "rec") {
     if (!p.train.encoder())

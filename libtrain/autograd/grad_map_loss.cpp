@@ -192,6 +192,38 @@ Variable map_loss(Tape& tape, MapLoss kind, const Variable& p, const Variable& t
   return tape.apply(op, std::array{p, truth, mask}, 2)[0];
 }
 
+namespace {
+
+MapLossOptions map_options(const DbLossOptions& o) {
+  return {.epsilon = o.epsilon, .ratio = o.ratio, .alpha = o.focal_alpha, .gamma = o.focal_gamma};
+}
+
+Variable as_maps(Tape& tape, const Variable& v, const Shape& one) {
+  return v.shape() == one ? v : reshape(tape, v, one);
+}
+
+// The loss of a map of text or none: `kind`, and the focal loss where the options want it.
+Variable area_loss(Tape& tape, const Variable& p, MapLoss kind, const Variable& text,
+                   const Variable& mask, const DbLossOptions& o) {
+  const MapLossOptions options = map_options(o);
+  const Variable loss = map_loss(tape, kind, p, text, mask, options);
+  if (!o.focal) return loss;
+  const auto least = static_cast<float>(o.epsilon);
+  const Variable cut = activate(tape, p, {cpu::Act::kClip, least, 1 - least});
+  const Variable focal = map_loss(tape, MapLoss::kFocal, cut, text, mask, options);
+  return add(tape, scale(tape, loss, static_cast<float>(o.dice_weight)),
+             scale(tape, focal, static_cast<float>(o.focal_weight)));
+}
+
+}  // namespace
+
+Variable db_shrink_loss(Tape& tape, const Variable& map, const Variable& shrink_map,
+                        const Variable& shrink_mask, const DbLossOptions& o) {
+  return area_loss(tape, map, o.dice ? MapLoss::kDice : MapLoss::kBalancedBce,
+                   as_maps(tape, shrink_map, map.shape()), as_maps(tape, shrink_mask, map.shape()),
+                   o);
+}
+
 DbLossResult db_loss(Tape& tape, const Variable& maps, const Variable& threshold_map,
                      const Variable& threshold_mask, const Variable& shrink_map,
                      const Variable& shrink_mask, const DbLossOptions& o) {
@@ -200,29 +232,14 @@ DbLossResult db_loss(Tape& tape, const Variable& maps, const Variable& threshold
     throw ShapeError(cat("DB's loss needs maps [N, 3, H, W], got ", s.str()));
   const Shape one{s[0], 1, s[2], s[3]};
   const auto map = [&](int64_t i) { return slice(tape, maps, 1, i, i + 1); };
-  const auto target = [&](const Variable& v) {
-    return v.shape() == one ? v : reshape(tape, v, one);
-  };
-  const MapLossOptions options{
-      .epsilon = o.epsilon, .ratio = o.ratio, .alpha = o.focal_alpha, .gamma = o.focal_gamma};
-  const Variable text = target(shrink_map), mask = target(shrink_mask);
-  const auto area = [&](const Variable& p, MapLoss kind) {
-    const Variable loss = map_loss(tape, kind, p, text, mask, options);
-    if (!o.focal) return loss;
-    const auto least = static_cast<float>(o.epsilon);
-    const Variable cut = activate(tape, p, {cpu::Act::kClip, least, 1 - least});
-    const Variable focal = map_loss(tape, MapLoss::kFocal, cut, text, mask, options);
-    return add(tape, scale(tape, loss, static_cast<float>(o.dice_weight)),
-               scale(tape, focal, static_cast<float>(o.focal_weight)));
-  };
+  const Variable text = as_maps(tape, shrink_map, one), mask = as_maps(tape, shrink_mask, one);
   DbLossResult r;
-  r.shrink = scale(tape, area(map(0), o.dice ? MapLoss::kDice : MapLoss::kBalancedBce),
-                   static_cast<float>(o.alpha));
-  r.threshold = scale(
-      tape,
-      map_loss(tape, MapLoss::kL1, map(1), target(threshold_map), target(threshold_mask), options),
-      static_cast<float>(o.beta));
-  r.binary = area(map(2), MapLoss::kDice);
+  r.shrink = scale(tape, db_shrink_loss(tape, map(0), text, mask, o), static_cast<float>(o.alpha));
+  r.threshold = scale(tape,
+                      map_loss(tape, MapLoss::kL1, map(1), as_maps(tape, threshold_map, one),
+                               as_maps(tape, threshold_mask, one), map_options(o)),
+                      static_cast<float>(o.beta));
+  r.binary = area_loss(tape, map(2), MapLoss::kDice, text, mask, o);
   r.total = add(tape, add(tape, r.shrink, r.threshold), r.binary);
   return r;
 }

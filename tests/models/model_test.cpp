@@ -194,7 +194,7 @@ TEST(BuildModel, RefusalsNameThePlaceAndWhatThereIs) {
   using testing::HasSubstr;
   EXPECT_THAT(refusal(rec("Backbone: {name: MobileNetV2}")),
               AllOf(HasSubstr("net.yml:1:"), HasSubstr("did you mean 'MobileNetV3'")));
-  EXPECT_THAT(refusal(rec("Backbone: {name: PPHGNet_small}")), HasSubstr("not built here"));
+  EXPECT_THAT(refusal(rec("Backbone: {name: ResNet31}")), HasSubstr("not built here"));
   EXPECT_THAT(refusal(rec("Backbone: {name: MobileNetV3, scal: 0.5}")), HasSubstr("scale"));
   EXPECT_THAT(refusal(rec("Backbone: {name: MobileNetV3, scale: 0.4}")), HasSubstr("0.35"));
   EXPECT_THAT(refusal(rec("Transform: {name: TPS}, Backbone: {name: MobileNetV3}")),

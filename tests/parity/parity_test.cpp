@@ -324,7 +324,7 @@ class Comparison {
     }
     const models::Outputs out = (*model_)(tape, Variable::input(images_of(f_.images)));
     check_outputs(tape, out);
-    if (config_.architecture.model_type == "det") return db(tape, out.at("maps"), parts);
+    if (config_.architecture.model_type == "det") return db(tape, out, parts);
     const int64_t n = f_.images[0], classes = out.at("cls").shape()[1];
     Tensor labels({n}, DType::kI64);
     for (int64_t i = 0; i < n; ++i)
@@ -332,23 +332,17 @@ class Comparison {
     return train::nn::SoftmaxCrossEntropy()(tape, out.at("cls"), Variable::input(labels));
   }
 
-  Variable db(Tape& tape, const Variable& maps, train::Metrics& parts) {
+  Variable db(Tape& tape, const models::Outputs& out, train::Metrics& parts) {
     const auto masked = [](double u) { return double(u >= -.5); };  // three of four
     const auto map = [&](const char* name, const std::function<double(double)>& value) {
       return Variable::input(map_of(name, f_, value));
     };
-    const train::DbLossResult r =
-        train::db_loss(tape, maps, map("threshold_map", [](double u) { return (u + 1) / 2; }),
-                       map("threshold_mask", masked),
-                       map("shrink_map", [](double u) { return double((u + 1) * 3 < 1); }),
-                       map("shrink_mask", masked), db_loss_options(config_.loss, context_));
-    const auto part = [&](const char* name, const Variable& v) {
-      parts.emplace_back(name, static_cast<double>(v.value().data<float>()[0]));
-    };
-    part("loss_shrink_maps", r.shrink);
-    part("loss_threshold_maps", r.threshold);
-    part("loss_binary_maps", r.binary);
-    return r.total;
+    const DetectionTargets targets{
+        map("threshold_map", [](double u) { return (u + 1) / 2; }), map("threshold_mask", masked),
+        map("shrink_map", [](double u) { return double((u + 1) * 3 < 1); }),
+        map("shrink_mask", masked)};
+    return detection_loss(tape, out, targets, detection_loss_options(config_.loss, context_),
+                          parts);
   }
 
   const Fixture& f_;
