@@ -5,6 +5,7 @@
 
 #include "libtrain/cpu/layout.h"
 #include "libtrain/graph/arena.h"
+#include "libtrain/graph/by_image.h"
 #include "libtrain/graph/evaluate.h"
 #include "libtrain/graph/instance.h"
 #include "libtrain/ops/broadcast.h"
@@ -43,12 +44,13 @@ std::unique_ptr<Plan> reorder_plan(Layout to) {
 class InstanceBuilder {
  public:
   InstanceBuilder(Instance& instance, const Graph& graph, const NetOptions& options,
-                  std::span<const Feed> feeds, PackStore& packs)
+                  std::span<const Feed> feeds, PackStore& packs, bool by_image)
       : out_(instance),
         graph_(graph),
         options_(options),
         feeds_(feeds),
         packs_(packs),
+        by_image_(by_image),
         known_(graph.values.size()) {}
 
   void build() {
@@ -64,6 +66,11 @@ class InstanceBuilder {
     }
     take_outputs();
     place_concat_parts();
+    if (by_image_) {
+      std::vector<Location> kept = out_.feed_places_;
+      kept.insert(kept.end(), out_.output_places_.begin(), out_.output_places_.end());
+      group_by_image(out_.steps_, buffers_, kept);
+    }
     lay_out();
   }
 
@@ -143,6 +150,7 @@ class InstanceBuilder {
     }
     wanted = new_place(s.infos[1]);
     s.places = {have, wanted};
+    if (by_image_ && k.info.shape[0] > 1) s.image_plan = reorder_plan(layout);
     add_step(std::move(s));
     return wanted;
   }
@@ -159,6 +167,7 @@ class InstanceBuilder {
     for (const Location& p : s.places)
       if (p.kind == Location::kArena) buffers_[p.index].last = now;
     workspace_ = std::max(workspace_, s.plan->workspace_bytes);
+    if (s.image_plan) workspace_ = std::max(workspace_, s.image_plan->workspace_bytes);
     out_.steps_.push_back(std::move(s));
   }
 
@@ -241,6 +250,14 @@ class InstanceBuilder {
     }
     s.plan = n.op->plan(in, out, packs_.of(index));
     s.flops = n.op->flops(in, out);
+    if (by_image_ && n.op->by_image(in) && out.size() == 1) {
+      std::vector<ValueInfo> all = in;
+      all.push_back(out[0]);
+      const auto one = infos_of_one_image(all, s.places);
+      if (!one.empty())
+        s.image_plan =
+            n.op->plan(std::span(one).first(in.size()), std::span(one).last(1), packs_.of(index));
+    }
     for (ValueInfo& i : in)
       i.constant = nullptr;  // plans have taken what they need; the pointers may move
     s.infos = std::move(in);
@@ -385,6 +402,7 @@ class InstanceBuilder {
   const NetOptions& options_;
   std::span<const Feed> feeds_;
   PackStore& packs_;
+  const bool by_image_;
   std::vector<Known> known_;
   std::vector<ArenaBuffer> buffers_;
   std::vector<std::pair<ValueId, ValueId>> groups_;  // value -> the value whose buffer it views
@@ -392,9 +410,11 @@ class InstanceBuilder {
   int64_t constant_bytes_ = 0;
 };
 
-Instance::Instance(const Net& net, std::span<const Feed> feeds, PackStore& packs)
+// Several threads have more to share in a whole batch.
+Instance::Instance(const Net& net, std::span<const Feed> feeds, PackStore& packs, bool whole)
     : graph_(&net.graph_) {
-  InstanceBuilder(*this, net.graph_, net.options_, feeds, packs).build();
+  InstanceBuilder(*this, net.graph_, net.options_, feeds, packs, !whole && current_threads() == 1)
+      .build();
 }
 
 }  // namespace train

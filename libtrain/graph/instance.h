@@ -21,18 +21,25 @@ struct Location {
 struct Step {
   const Node* node = nullptr;  // null for a reorder
   std::unique_ptr<Plan> plan;
-  std::vector<ValueInfo> infos;  // of the inputs, then of the outputs
-  std::vector<Location> places;  // likewise
+  std::unique_ptr<Plan> image_plan;  // the same for one image, until steps are grouped
+  std::vector<ValueInfo> infos;      // of the inputs, then of the outputs
+  std::vector<Location> places;      // likewise
   size_t inputs = 0;
   size_t workspace = 0;  // offset in the arena
   double flops = 0;
+  // Of a step that runs image by image (see by_image.h): where its group ends, and the bytes from
+  // one image to the next at each place. Its infos and its plan are those of one image.
+  size_t group_end = 0;  // 0: a group of its own
+  int64_t images = 1;
+  std::vector<size_t> strides;
 };
 
 /// Immutable once built; shared by all contexts.
 class Instance {
  public:
-  /// Plans `net` for feeds of these shapes, types and layouts. Throws ShapeError naming the node.
-  Instance(const Net& net, std::span<const Feed> feeds, class PackStore& packs);
+  /// Plans `net` for feeds of these shapes, types and layouts; `whole`: no step may run image by
+  /// image. Throws ShapeError naming the node.
+  Instance(const Net& net, std::span<const Feed> feeds, class PackStore& packs, bool whole);
 
   void run(Context& context, std::span<const Feed> feeds, std::vector<Tensor>& outputs) const;
   size_t arena_bytes() const { return arena_bytes_; }
@@ -41,6 +48,8 @@ class Instance {
 
  private:
   friend class InstanceBuilder;
+  void run_step(size_t index, int64_t image, Context& context, std::span<const Feed> feeds,
+                char* arena) const;
   const Graph* graph_;
   std::vector<Step> steps_;
   std::deque<Tensor> constants_;  // a deque: plans are made while it grows

@@ -16,8 +16,8 @@ namespace {
 // Input shapes, types and layouts, and the thread count that workspaces were sized for.
 using Key = std::vector<int64_t>;
 
-void key_of(std::span<const Feed> feeds, Key& key) {
-  key.assign(1, current_threads());
+void key_of(std::span<const Feed> feeds, bool whole, Key& key) {
+  key.assign(1, current_threads() * 2 + whole);
   for (const Feed& f : feeds) {
     key.push_back(static_cast<int64_t>(f.tensor.dtype()) * 4 + static_cast<int64_t>(f.layout) * 2 +
                   f.in_arena);
@@ -62,7 +62,7 @@ std::shared_ptr<Net> Net::compile(Graph graph, const NetOptions& options) {
 }
 
 std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds,
-                                              std::vector<int64_t>& key) const {
+                                              std::vector<int64_t>& key, bool whole) const {
   if (feeds.size() != graph_.inputs.size())
     throw ShapeError(cat("the net takes ", graph_.inputs.size(), " inputs, got ", feeds.size()));
   for (size_t i = 0; i < feeds.size(); ++i) {
@@ -81,7 +81,7 @@ std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds,
     if (!fits)
       throw ShapeError(cat("input '", name, "' does not take the shape ", t.shape().str()));
   }
-  key_of(feeds, key);
+  key_of(feeds, whole, key);
   {
     const std::lock_guard lock(cache_->mutex);
     auto& list = cache_->instances;
@@ -93,7 +93,7 @@ std::shared_ptr<const Instance> Net::instance(std::span<const Feed> feeds,
   }
   // Planned outside the lock, so that other shapes keep running; two callers may plan the same
   // shape once each.
-  auto made = std::make_shared<const Instance>(*this, feeds, cache_->packs);
+  auto made = std::make_shared<const Instance>(*this, feeds, cache_->packs, whole);
   const std::lock_guard lock(cache_->mutex);
   ++cache_->made;
   cache_->instances.emplace_front(key, made);
@@ -106,14 +106,16 @@ Feed Net::input(Context& context, const Shape& shape, Layout layout) const {
   const auto nowhere =
       std::make_shared<Storage>(nullptr, static_cast<size_t>(shape.numel()) * size_of(DType::kF32));
   Feed feed{Tensor(nowhere, 0, shape, DType::kF32), layout, true};
-  const auto made = instance(std::span(&feed, 1), context.key_);
+  const bool whole = context.inspect != nullptr;
+  const auto made = instance(std::span(&feed, 1), context.key_, whole);
   context.arena(made->arena_bytes());
   feed.tensor = Tensor(context.storage(), made->feed_offset(0), shape, DType::kF32);
   return feed;
 }
 
 void Net::run(Context& context, std::span<const Feed> inputs, std::vector<Tensor>& outputs) const {
-  instance(inputs, context.key_)->run(context, inputs, outputs);
+  // Whoever inspects values wants those of the whole batch.
+  instance(inputs, context.key_, context.inspect != nullptr)->run(context, inputs, outputs);
 }
 
 size_t Net::plan(std::span<const Feed> inputs) const {
@@ -151,13 +153,18 @@ void record(std::vector<StepProfile>& profile, size_t index, const Step& step, d
     p.node = step.node ? step.node->name : "reorder";
     p.op = step.node ? step.node->op->describe() : "Reorder";
     p.shape = step.infos[0].shape.str() + " -> " + step.infos[step.inputs].shape.str();
+    if (step.images > 1) p.shape = cat(step.images, " x ", p.shape);
     p.best = seconds;
   }
   p.best = std::min(p.best, seconds);
   p.flops += step.flops;
-  for (const ValueInfo& i : step.infos)
-    if (i.present)
-      p.bytes += static_cast<double>(i.shape.numel()) * static_cast<double>(size_of(i.dtype));
+  for (size_t i = 0; i < step.infos.size(); ++i) {
+    if (!step.infos[i].present) continue;
+    const bool batched = !step.strides.empty() && step.places[i].kind != Location::kConstant;
+    p.bytes += static_cast<double>(step.infos[i].shape.numel()) *
+               static_cast<double>(size_of(step.infos[i].dtype)) *
+               static_cast<double>(batched ? step.images : 1);
+  }
   p.seconds += seconds;
 }
 
@@ -170,39 +177,43 @@ double profile_clock() {
 
 }  // namespace
 
+void Instance::run_step(size_t index, int64_t image, Context& context, std::span<const Feed> feeds,
+                        char* arena) const {
+  const Step& s = steps_[index];
+  std::vector<View>& views = context.views_;
+  views.resize(s.infos.size());
+  for (size_t i = 0; i < s.infos.size(); ++i) {
+    const Location& p = s.places[i];
+    const size_t offset =
+        p.offset + (s.strides.empty() ? 0 : s.strides[i] * static_cast<size_t>(image));
+    void* data = nullptr;
+    if (p.kind == Location::kArena) data = arena + buffer_offsets_[p.index] + offset;
+    if (p.kind == Location::kConstant) data = constants_[p.index].raw();
+    if (p.kind == Location::kFeed) data = static_cast<char*>(feeds[p.index].tensor.raw()) + offset;
+    views[i] = {data, &s.infos[i]};
+  }
+  const Views all(views);
+  s.plan->run(all.first(s.inputs), all.subspan(s.inputs), arena + s.workspace);
+  if (context.inspect && s.node) inspect_outputs(context, *graph_, s, all.subspan(s.inputs));
+}
+
 void Instance::run(Context& context, std::span<const Feed> feeds,
                    std::vector<Tensor>& outputs) const {
   char* const arena = context.arena(arena_bytes_);
   for (size_t i = 0; i < feeds.size(); ++i)
     if (feeds[i].in_arena && feeds[i].tensor.raw() != arena + feed_offset(i))
       throw ShapeError("an input in the arena belongs to the run that follows Net::input()");
-  const auto address = [&](const Location& p) -> void* {
-    switch (p.kind) {
-      case Location::kArena:
-        return arena + buffer_offsets_[p.index] + p.offset;
-      case Location::kConstant:
-        return constants_[p.index].raw();
-      case Location::kFeed:
-        return feeds[p.index].tensor.raw();
-      default:
-        return nullptr;
-    }
-  };
-  std::vector<View>& views = context.views_;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& s = steps_[i];
-    views.resize(s.infos.size());
-    for (size_t j = 0; j < s.infos.size(); ++j) views[j] = {address(s.places[j]), &s.infos[j]};
-    const Views all(views);
-    if (context.profile) {
-      const double start = profile_clock();
-      s.plan->run(all.first(s.inputs), all.subspan(s.inputs), arena + s.workspace);
-      record(*context.profile, i, s, profile_clock() - start);
-    } else {
-      s.plan->run(all.first(s.inputs), all.subspan(s.inputs), arena + s.workspace);
-    }
-    if (context.inspect && s.node) inspect_outputs(context, *graph_, s, all.subspan(s.inputs));
+  std::vector<double> seconds(context.profile ? steps_.size() : 0, 0.0);
+  for (size_t first = 0, end; first < steps_.size(); first = end) {
+    end = std::max(first + 1, steps_[first].group_end);
+    for (int64_t image = 0; image < steps_[first].images; ++image)
+      for (size_t i = first; i < end; ++i) {
+        const double start = context.profile ? profile_clock() : 0;
+        run_step(i, image, context, feeds, arena);
+        if (context.profile) seconds[i] += profile_clock() - start;
+      }
   }
+  for (size_t i = 0; i < seconds.size(); ++i) record(*context.profile, i, steps_[i], seconds[i]);
   outputs.resize(output_places_.size());
   for (size_t i = 0; i < output_places_.size(); ++i) {
     const Location& p = output_places_[i];

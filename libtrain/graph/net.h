@@ -99,8 +99,8 @@ class Net {
   friend class Instance;
   struct Cache;
   Net();
-  std::shared_ptr<const Instance> instance(std::span<const Feed> inputs,
-                                           std::vector<int64_t>& key) const;
+  std::shared_ptr<const Instance> instance(std::span<const Feed> inputs, std::vector<int64_t>& key,
+                                           bool whole = false) const;
 
   Graph graph_;
   NetOptions options_;

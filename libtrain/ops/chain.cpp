@@ -82,6 +82,11 @@ LayoutChoice ChainOp::layouts(Infos inputs, Infos outputs) const {
   return a;
 }
 
+bool ChainOp::by_image(Infos inputs) const {
+  const Parts p = parts(inputs);
+  return first->by_image(p.first) && second->by_image(p.second);
+}
+
 double ChainOp::flops(Infos inputs, Infos outputs) const {
   const Parts p = parts(inputs);
   return first->flops(p.first, Infos(p.second).first(1)) + second->flops(p.second, outputs);

@@ -17,6 +17,7 @@ class ChainOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return second->strided_output(); }
+  bool by_image(Infos inputs) const override;
   double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 

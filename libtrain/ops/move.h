@@ -88,6 +88,7 @@ class ConcatOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return true; }
+  bool by_image(Infos inputs) const override { return axis == 1 && shares_constants(inputs); }
   double flops(Infos, Infos) const override { return 0; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 

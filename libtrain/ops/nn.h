@@ -41,6 +41,7 @@ class ConvOp final : public Op {
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return true; }
   double flops(Infos inputs, Infos outputs) const override;
+  bool by_image(Infos inputs) const override { return shares_constants(inputs, 3); }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   Window window;
@@ -92,6 +93,7 @@ class PoolOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool strided_output() const override { return true; }
+  bool by_image(Infos) const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   PoolKind kind;
@@ -108,6 +110,7 @@ class GlobalPoolOp final : public Op {
   }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  bool by_image(Infos) const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   PoolKind kind;
@@ -215,6 +218,7 @@ class UnaryOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   bool may_overwrite(int i) const override { return i == 0; }
+  bool by_image(Infos) const override { return true; }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   std::string onnx_type;
@@ -249,6 +253,7 @@ class BinaryOp final : public Op {
   std::string_view type() const override;
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
+  bool by_image(Infos inputs) const override { return shares_constants(inputs); }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
 
   BinaryKind kind;

@@ -120,6 +120,12 @@ class Op {
   virtual bool strided_output() const { return false; }
   /// True when channels-last inputs may have ld > C.
   virtual bool strided_input() const { return false; }
+  /// True when image n of the outputs depends on image n of the inputs and on constants that all
+  /// images share, and bits do not depend on the batch: the op may run image by image.
+  virtual bool by_image(Infos inputs) const {
+    (void)inputs;
+    return false;
+  }
   /// Floating point operations (2 per multiply-add), for profiles.
   virtual double flops(Infos inputs, Infos outputs) const;
   virtual std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const = 0;
@@ -132,6 +138,9 @@ inline void require(bool ok, const char* message) {
 
 /// True when the node has input `i`.
 inline bool has_input(Infos inputs, size_t i) { return i < inputs.size() && inputs[i].present; }
+/// True when no input from `first` on is a constant with an image for each of the batch: one of
+/// input 0's rank, its first extent above 1.
+bool shares_constants(Infos inputs, size_t first = 0);
 /// The contents of input `i` as integers; throws ShapeError naming `what` when they are not known
 /// yet.
 std::vector<int64_t> constant_ints(Infos inputs, size_t i, const char* what);

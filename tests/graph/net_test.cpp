@@ -239,6 +239,44 @@ TEST(Net, AnInputInTheArenaGivesItsMemoryBack) {
   EXPECT_THROW(net->run(context, {&stale, 1}, out), ShapeError);
 }
 
+// One thread reads a batch image by image; what only a stretch of steps needs is there once.
+TEST(Net, ABatchNeedsLittleMoreMemoryThanAnImage) {
+  GraphBuilder b(4);
+  ValueId v = b.input({-1, 3, -1, -1});
+  for (int i = 0; i < 4; ++i) v = b.conv(v, i == 0 ? 3 : 32, 32, 3);
+  v = b.conv(v, 32, 2, 1);
+  const auto net = Net::compile(b.finish({v}));
+  const Feed one{Tensor::zeros({1, 3, 32, 32})}, eight{Tensor::zeros({8, 3, 32, 32})};
+  const size_t image = net->plan({&one, 1}), batch = net->plan({&eight, 1});
+  const size_t output = size_t{8} * 2 * 32 * 32 * 4;
+  EXPECT_LT(batch, image + 3 * output) << "and not " << 8 * image;
+  ThreadPool pool(2);
+  const PoolScope scope(&pool);
+  EXPECT_GT(net->plan({&eight, 1}), 4 * image);  // two threads share each step's whole batch
+}
+
+// Image by image or each step's whole batch: the same bytes, also where constants have images of
+// their own, parts of a concat lie in place and values outlive the stretch that uses them.
+TEST(Net, ImageByImageGivesTheBytesOfTheWholeBatch) {
+  GraphBuilder b(5);
+  const ValueId x = b.input({-1, 3, -1, -1});
+  const ValueId a = b.conv(x, 3, 8, 3), c = b.conv(a, 8, 12, 1);
+  const ValueId scaled = b.binary(BinaryKind::kMul, b.weight({6, 12, 16, 16}), c);
+  const ValueId joined =
+      b.add(std::make_shared<ConcatOp>(1), {scaled, b.weight({6, 2, 16, 16}), b.conv(a, 8, 5, 3)});
+  const ValueId gate = b.add(std::make_shared<GlobalPoolOp>(PoolKind::kAverage), {joined});
+  const ValueId gated = b.conv(b.binary(BinaryKind::kMul, joined, gate), 19, 19, 3);
+  const ValueId sum = b.binary(BinaryKind::kAdd, gated, b.weight({6, 19, 16, 16}));
+  const auto net = Net::compile(b.finish({b.conv(sum, 19, 7, 1), joined}));
+  std::mt19937 rng(12);
+  const Tensor input = random_tensor({6, 3, 16, 16}, rng);
+  const auto by_image = run(*net, {input});
+  ThreadPool pool(2);
+  const PoolScope scope(&pool);
+  const auto whole = run(*net, {input});
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(same_bytes(by_image[i], whole[i])) << i;
+}
+
 TEST(Net, ProfileSumsOverRuns) {
   const auto net = Net::compile(small_net());
   const Feed feed{Tensor::zeros({1, 3, 32, 32})};
