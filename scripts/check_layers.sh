@@ -40,6 +40,7 @@ poppler/         | libocr/image
 ft2build.h       | libocr/image
 lmdb.h           | libocr/data
 omp.h            | libtrain/core libtrain/cpu
+mpi.h            | libtrain/dist/mpi
 '
 
 roots=()

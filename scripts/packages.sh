@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian packages the project needs, in one place. Sourced by the other scripts; as a program it installs them.
-# usage: scripts/packages.sh [--list] SET...      sets: build test more models deb run sample fuzz format
+# usage: scripts/packages.sh [--list] SET...      sets: build mpi test more models deb run sample fuzz format
 # shellcheck disable=SC2034  # the lists are read by name
 
 # Compiler, build tools and libraries: enough for `cmake --preset release && cmake --build --preset release`.
@@ -14,8 +14,10 @@ PACKAGES_build=(
   libfreetype-dev                                                # text in annotated pictures
   libgtest-dev libgmock-dev                                      # tests, built by default
 )
+# The plug-in for training over several processes, and what starts them.
+PACKAGES_mpi=(libopenmpi-dev openmpi-bin)
 # What the tests run besides the build.
-PACKAGES_test=("${PACKAGES_build[@]}" binutils file fonts-wqy-microhei)
+PACKAGES_test=("${PACKAGES_build[@]}" "${PACKAGES_mpi[@]}" binutils file fonts-wqy-microhei)
 # scripts/test_more.sh: old CPUs by emulation, the package in a clean root.
 PACKAGES_more=(qemu-user-static dpkg-dev debootstrap)
 # scripts/fetch_models.sh.

@@ -1,8 +1,10 @@
 // `ocr train`: trains a detector, a recogniser or a classifier from a PaddleOCR configuration.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
@@ -14,6 +16,9 @@
 #include "libocr/training/task.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
+#include "libtrain/dist/collect.h"
+#include "libtrain/dist/launch.h"
+#include "libtrain/dist/mpi_ranks.h"
 #include "libtrain/train/profiler.h"
 
 namespace app {
@@ -28,6 +33,7 @@ constexpr const char* kExamples = R"(Examples:
   ocr train -c rec.yml --resume                             go on from save_model_dir/latest, or start
   ocr train -c rec.yml -o Global.pretrained_model=w/best    weights only, names that fit
   ocr train -c rec.yml --profile trace.json                 where the time of the first updates goes
+  mpirun -np 4 ocr train -c rec.yml -t 1                    four processes, see docs/train.md, "Ranks"
   ocr train -c rec.yml --dry-run                            the net, the data checked, the plan; no training
   ocr train -c rec.yml --skip-bad 20                        although up to 20 samples cannot be used
 )";
@@ -40,11 +46,14 @@ set and threads). `ocr runs` lists trainings, `ocr plot` draws their curves. Tra
 )";
 
 constexpr int kProfileUpdates = 20;
+constexpr int kRankTimeout = 300;  // seconds
 
 struct Request {
   ConfigOptions config;
   bool strict = false, resume = false, dry_run = false;
   int threads = 0, skip_bad = 0;
+  std::string ranks;  // empty: as started; "mpi"; a number: threads of this process
+  int rank_timeout = kRankTimeout;
   std::string profile;      // the trace's file; empty: none
   int profile_updates = 0;  // 0: not given
 };
@@ -52,24 +61,32 @@ struct Request {
 // All objects of one run, in the order in which they need each other.
 class Run {
  public:
-  explicit Run(const Request& r) : r_(r), config_(read_training_config(r.config, r.strict)) {
+  /// `communicator` null: one rank. `sharers`: ranks that share this machine's CPUs.
+  explicit Run(const Request& r, train::dist::Communicator* communicator = nullptr, int sharers = 1)
+      : r_(r),
+        communicator_(communicator),
+        sharers_(sharers),
+        config_(read_training_config(r.config, r.strict)) {
     std::vector<std::string> warnings;
     train_ = open_data(true, warnings);
     if (config_.eval.present()) eval_ = open_data(false, warnings);
     train::config::ReadContext context{r.strict, {}};
     model_ = ocr::models::build_model(config_.architecture, ocr::classes_of(*train_), context);
     model_->initialize(static_cast<uint64_t>(config_.global.seed));
-    task_ = ocr::make_task({config_, *model_, *train_, eval_.get()}, context);
+    if (communicator_ && config_.global.use_sync_bn)
+      train::dist::synchronize_batch_norms(*communicator_, *model_);
+    task_ = ocr::make_task({config_, *model_, *train_, eval_.get(), communicator_}, context);
     warnings.insert(warnings.end(), context.warnings.begin(), context.warnings.end());
-    for (const std::string& w : warnings) log_warning(w);
+    if (leads())
+      for (const std::string& w : warnings) log_warning(w);
     if (has_data_) make_loader();
     make_optimizer();
     make_mixed_precision();
   }
 
   int run() {
-    describe();
-    if (has_data_) check_samples();
+    if (leads()) describe();
+    if (has_data_ && leads()) check_samples();  // the other ranks have the same data
     if (r_.dry_run) return kExitOk;
     train::ThreadPool pool(threads());
     const train::PoolScope scope(&pool);
@@ -80,26 +97,39 @@ class Run {
                             .schedule = schedule_.get(),
                             .ema = ema_.get(),
                             .autocast = autocast_.get(),
-                            .scaler = scaler_.get()},
-                           options(), [](const std::string& line) { log_info(line); });
+                            .scaler = scaler_.get(),
+                            .communicator = communicator_},
+                           options(), [leads = leads()](const std::string& line) {
+                             if (leads) log_info(line);
+                           });
     begin(trainer);
     const train::TrainResult result = trainer.run();
     if (!loader_->bad().empty())
-      log_warning(cat(loader_->bad().size(), " samples were left out; the first: ",
-                      loader_->bad()[0].name, ": ", loader_->bad()[0].reason));
+      log_warning(cat(ranks() > 1 ? cat("rank ", rank(), ": ") : "", loader_->bad().size(),
+                      " samples were left out; the first: ", loader_->bad()[0].name, ": ",
+                      loader_->bad()[0].reason));
+    if (ranks() > 1 && leads() && result.seconds > 0)
+      log_info(cat("sums of gradients over ", ranks(), " ranks took ",
+                   static_cast<int>(1000 * result.reduce_seconds / result.seconds + .5) / 10.,
+                   " % of the time of updates"));
     if (result.end == train::TrainResult::End::kSignal) {
-      log_note("stopped by a signal; `--resume` goes on from here");
+      if (leads()) log_note("stopped by a signal; `--resume` goes on from here");
       return kExitInterrupted;
     }
     return kExitOk;
   }
 
  private:
-  int threads() const { return r_.threads > 0 ? r_.threads : train::usable_cpus(); }
+  int threads() const {
+    return r_.threads > 0 ? r_.threads : std::max(1, train::usable_cpus() / sharers_);
+  }
+  int rank() const { return communicator_ ? communicator_->rank() : 0; }
+  int ranks() const { return communicator_ ? communicator_->size() : 1; }
+  bool leads() const { return rank() == 0; }
 
   train::TrainerOptions options() const {
     train::TrainerOptions o = ocr::trainer_options(config_);
-    if (r_.profile.empty()) return o;
+    if (r_.profile.empty() || !leads()) return o;
     // A path that cannot be written is found now, not updates later.
     train::write_file_atomically(r_.profile, "{\"traceEvents\": []}\n");
     o.profile_updates = r_.profile_updates > 0 ? r_.profile_updates : kProfileUpdates;
@@ -151,20 +181,23 @@ class Run {
     const train::config::SplitConfig& split = config_.train;
     const auto seed = static_cast<uint64_t>(config_.global.seed);
     if (split.sampler.name == "MultiScaleSampler")
-      sampler_ =
-          std::make_unique<ocr::MultiScaleSampler>(split.sampler, train_->size(), train_->aspects(),
-                                                   ocr::MultiScaleSampler::Options{.seed = seed});
+      sampler_ = std::make_unique<ocr::MultiScaleSampler>(
+          split.sampler, train_->size(), train_->aspects(),
+          ocr::MultiScaleSampler::Options{.seed = seed, .rank = rank(), .ranks = ranks()});
     else
       sampler_ = std::make_unique<train::data::SimpleBatchSampler>(
           train_->size(), train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
                                                     .shuffle = split.loader.shuffle,
                                                     .drop_last = split.loader.drop_last,
-                                                    .seed = seed});
+                                                    .seed = seed,
+                                                    .rank = rank(),
+                                                    .ranks = ranks()});
     loader_ = std::make_unique<train::data::DataLoader>(
         *train_, *sampler_,
         train::data::LoaderOptions{.workers = std::min(split.loader.num_workers, threads()),
                                    .seed = seed,
-                                   .max_bad = r_.skip_bad});
+                                   .max_bad = r_.skip_bad,
+                                   .whole = ranks() > 1});
     batches_ = static_cast<int64_t>(sampler_->epoch(0).size());
   }
 
@@ -193,7 +226,9 @@ class Run {
                                     .white_list = g.amp_custom_white_list});
     scaler_ = std::make_unique<train::amp::GradScaler>(train::amp::GradScalerOptions{
         .init_scale = g.scale_loss, .dynamic = g.use_dynamic_loss_scaling, .enabled = half});
-    log_note("use_amp: values are rounded to 16 bits and computed in 32, which is no faster here");
+    if (leads())
+      log_note(
+          "use_amp: values are rounded to 16 bits and computed in 32, which is no faster here");
   }
 
   void describe() const {
@@ -206,14 +241,22 @@ class Run {
                  " parameters"));
     log_info(cat("train: ", train_->size(), " samples, ", batches_, " batches an epoch, ",
                  config_.global.epoch_num, " epochs; eval: ", eval_ ? eval_->size() : 0,
-                 " samples; ", threads(), " threads"));
+                 " samples; ", threads(), " threads",
+                 ranks() > 1
+                     ? cat(" in each of ", ranks(), " ranks",
+                           config_.global.use_sync_bn ? ", statistics over all of them" : "")
+                     : ""));
+    if (threads() > train::usable_cpus())
+      log_warning(cat(threads(), " threads on ", train::usable_cpus(),
+                      " CPUs that this process may use",
+                      ranks() > 1 ? ": mpirun binds ranks to cores, --bind-to none does not" : ""));
   }
 
   void begin(train::Trainer& trainer) {
     const train::config::GlobalConfig& g = config_.global;
     if (r_.resume && trainer.resume_latest()) return;
     if (!g.checkpoints.empty()) return trainer.resume(g.checkpoints);
-    if (g.pretrained_model.empty()) return;
+    if (g.pretrained_model.empty() || !leads()) return;  // the other ranks get rank 0's weights
     const train::WeightReport report = train::load_weights(*model_, g.pretrained_model);
     log_info(cat("weights from ", g.pretrained_model, ": ", report.kept, " fit"));
     const auto tell = [](const char* what, const std::vector<std::string>& names) {
@@ -225,6 +268,8 @@ class Run {
   }
 
   const Request& r_;
+  train::dist::Communicator* communicator_;  // null: one rank
+  int sharers_;
   TrainingConfig config_;
   std::unique_ptr<ocr::OcrDataset> train_, eval_;
   std::unique_ptr<ocr::models::Model> model_;
@@ -239,6 +284,91 @@ class Run {
   int64_t batches_ = 0;
   bool has_data_ = true;
 };
+
+// Ranks that are threads of this process.
+int run_threads(const Request& r, int ranks) {
+  int code = kExitOk;
+  train::dist::run_ranks(ranks,
+                         [&](train::dist::Communicator& c) {
+                           const int mine = Run(r, &c, ranks).run();
+                           if (c.rank() == 0) code = mine;
+                         },
+                         {.timeout_seconds = static_cast<double>(r.rank_timeout)});
+  return code;
+}
+
+// What stands in the way of a rank's run before it begins. Usually the same for all of them: one of
+// them says it, and all end in good order.
+struct Setup {
+  std::unique_ptr<Run> run;
+  std::string error;
+  int code = kExitOk;
+
+  Setup(const Request& r, train::dist::Communicator& c, int sharers) {
+    try {
+      run = std::make_unique<Run>(r, &c, sharers);
+    } catch (const train::ConfigError& e) {
+      error = e.what();
+      code = kExitUsage;
+    } catch (const std::exception& e) {
+      error = e.what();
+      code = kExitFailed;
+    }
+    std::vector<double> codes(static_cast<size_t>(c.size()));
+    codes[static_cast<size_t>(c.rank())] = code;
+    c.all_reduce(std::span<double>(codes));
+    const auto first = std::ranges::find_if(codes, [](double d) { return d != 0; });
+    if (first == codes.end()) return;
+    if (first - codes.begin() == c.rank()) log_fatal(error);
+    code = static_cast<int>(*std::ranges::max_element(codes));
+  }
+};
+
+// This process is one rank of several.
+int run_process(const Request& r, const train::dist::Launch& launch) {
+  using namespace std::chrono_literals;
+  std::unique_ptr<train::dist::MpiRanks> ranks;
+  try {
+    ranks = train::dist::join_mpi(launch.size,
+                                  {.timeout_seconds = static_cast<double>(r.rank_timeout)});
+  } catch (const train::Error& e) {
+    if (launch.rank == 0) throw;
+    std::this_thread::sleep_for(1s);  // rank 0 says it, before mpirun ends it because of this one
+    return kExitFailed;
+  }
+  try {
+    const Setup setup(r, *ranks, launch.bound ? 1 : launch.local_size);
+    const int code = setup.code == kExitOk ? setup.run->run() : setup.code;
+    ranks->finish();
+    return code;
+  } catch (const train::dist::RankFailure& e) {
+    if (e.report)
+      log_fatal(e.what());
+    else
+      std::this_thread::sleep_for(5s);  // the rank that reports ends this one
+  } catch (const std::exception& e) {
+    log_fatal(cat("rank ", ranks->rank(), ": ", e.what()));
+    ranks->say_failed(e.what());
+    std::this_thread::sleep_for(100ms);  // for the word to arrive
+  }
+  ranks->abort(kExitFailed);
+  return kExitFailed;
+}
+
+int run(const Request& r) {
+  const auto launch = train::dist::find_launch();
+  const bool launched = launch && launch->size > 1;
+  if (r.ranks.empty()) return launched ? run_process(r, *launch) : Run(r).run();
+  if (r.ranks == "mpi")
+    return run_process(r, launch.value_or(train::dist::Launch{.by = "", .size = 0}));
+  const int ranks = Given{"ranks", "--ranks", r.ranks}.whole(1, 1024);
+  if (launched)
+    throw train::ConfigError(
+        "", 0, 0,
+        cat("--ranks ", ranks, " makes ranks of this process, but ", launch->by,
+            " started it as one of ", launch->size, ": leave one of them out"));
+  return ranks == 1 ? Run(r).run() : run_threads(r, ranks);
+}
 
 }  // namespace
 
@@ -259,6 +389,12 @@ void declare_train(Command& command) {
   command.option(
       "threads,t", "N", "of the computation",
       [r](const Given& g) { r->threads = g.whole(1, 1024); }, "all cores");
+  command.option(
+      "ranks", "N|mpi", "N: train as N ranks, threads of this process; mpi: as mpirun started it",
+      [r](const Given& g) { r->ranks = g.text; }, "as started");
+  command.option(
+      "rank_timeout", "SECONDS", "how long a rank waits for another",
+      [r](const Given& g) { r->rank_timeout = g.whole(1); }, std::to_string(kRankTimeout));
   command.option("profile", "FILE.json",
                  "write a Chrome trace of the first updates, print a table by op",
                  [r](const Given& g) { r->profile = g.text; });
@@ -272,7 +408,7 @@ void declare_train(Command& command) {
     require_config(r->config, "train");
     if (r->profile_updates > 0 && r->profile.empty())
       throw train::ConfigError("", 0, 0, "--profile-updates goes with --profile FILE.json");
-    return Run(*r).run();
+    return run(*r);
   });
 }
 

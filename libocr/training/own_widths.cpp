@@ -75,12 +75,14 @@ class Reader {
 
 int64_t read_at_own_widths(const models::Model& model, train::Eager& eager, const OcrDataset& data,
                            const RecognitionResizeOptions& resize, const Dictionary& dictionary,
+                           int rank, int ranks,
                            const std::function<void(const Sample&, const CtcLine&)>& tell) {
   const Reader reader(model, eager, resize, dictionary);
   int64_t unread = 0;
   for (int64_t begin = 0; begin < data.size(); begin += kWindow) {
     std::vector<Line> lines;
     for (int64_t i = begin; i < std::min(begin + kWindow, data.size()); ++i) try {
+        if (i % ranks != rank) continue;
         Line line{data.decoded(i), {}, {}};
         line.size = recognition_size(line.sample.image.cols, line.sample.image.rows, resize);
         lines.push_back(std::move(line));

@@ -1,6 +1,7 @@
 #include "libocr/training/task.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "libocr/metrics/classification_metric.h"
@@ -51,14 +52,17 @@ class Fields {
 class OcrTask : public train::Task {
  public:
   explicit OcrTask(const TaskParts& p)
-      : model_(p.model), eval_(p.eval), image_(Fields(p.train).find({"image"})) {}
+      : model_(p.model),
+        eval_(p.eval),
+        communicator_(p.communicator),
+        image_(Fields(p.train).find({"image"})) {}
   train::nn::Module& model() override { return model_; }
 
   Metrics evaluate(Eager& eager) override {
     if (!eval_ || eval_->size() == 0) return {};
     begin_evaluation();
     const train::RandomStream none(0, 0);
-    for (int64_t i = 0; i < eval_->size(); ++i) {
+    for (int64_t i = rank(); i < eval_->size(); i += ranks()) {
       Sample sample;
       try {
         sample = eval_->load({.index = i, .random = none});
@@ -86,6 +90,19 @@ class OcrTask : public train::Task {
   static Variable field(const train::data::Batch& batch, size_t i) {
     return Variable::input(batch.fields[i]);
   }
+  // Of the evaluation's samples this rank takes each whose index is `rank` modulo `ranks`.
+  int rank() const { return communicator_ ? communicator_->rank() : 0; }
+  int ranks() const { return communicator_ ? communicator_->size() : 1; }
+  /// Adds up over the ranks what each counted: whole numbers below 2^53 stay exact.
+  template <class... N>
+  void add_up(N&... counts) {
+    std::array<double, sizeof...(N) + 1> all{static_cast<double>(counts)...,
+                                             static_cast<double>(unread_)};
+    if (ranks() > 1) communicator_->all_reduce(std::span<double>(all));
+    size_t i = 0;
+    ((counts = static_cast<N>(all[i++])), ...);
+    unread_ = static_cast<int64_t>(all[i]);
+  }
   /// Adds how many samples could not be evaluated, when there were any.
   Metrics with_unread(Metrics metrics) {
     if (unread_ > 0) metrics.emplace_back("unread", static_cast<double>(unread_));
@@ -95,6 +112,7 @@ class OcrTask : public train::Task {
 
   models::Model& model_;
   const OcrDataset* eval_;
+  train::dist::Communicator* communicator_;  // may be null
   size_t image_;
   int64_t unread_ = 0;
 };
@@ -125,7 +143,7 @@ class RecognitionTask final : public OcrTask {
     if (!own_widths_ || !eval_ || eval_->size() == 0) return OcrTask::evaluate(eager);
     begin_evaluation();
     unread_ = read_at_own_widths(
-        model_, eager, *eval_, *own_widths_, encoder_.dictionary(),
+        model_, eager, *eval_, *own_widths_, encoder_.dictionary(), rank(), ranks(),
         [this](const Sample& sample, const CtcLine& line) { add(sample, line); });
     return end_evaluation();
   }
@@ -150,10 +168,13 @@ class RecognitionTask final : public OcrTask {
                  .height = sample.source_height});
   }
   Metrics end_evaluation() override {
-    Metrics all{{"strict_acc", metric_.strict().accuracy()},
-                {"acc", metric_.lenient().accuracy()},
-                {"norm_edit_dis", metric_.lenient().norm_edit_dis()},
-                {"cer", metric_.strict().cer()}};
+    TextScore strict = metric_.strict(), lenient = metric_.lenient();
+    add_up(strict.lines, strict.exact, strict.characters, strict.char_edits, lenient.lines,
+           lenient.exact, lenient.similarity);
+    Metrics all{{"strict_acc", strict.accuracy()},
+                {"acc", lenient.accuracy()},
+                {"norm_edit_dis", lenient.norm_edit_dis()},
+                {"cer", strict.cer()}};
     // A dictionary without capitals cannot write the raw label: there PaddleOCR's acc decides.
     if (encoder_.lower()) std::swap(all[0], all[1]);
     return with_unread(std::move(all));
@@ -203,7 +224,8 @@ class DetectionTask final : public OcrTask {
     metric_.add(sample.image_name, targets, boxes);
   }
   Metrics end_evaluation() override {
-    const PrecisionRecall& t = metric_.total();
+    PrecisionRecall t = metric_.total();
+    add_up(t.targets, t.found, t.matched);
     return with_unread(
         {{"hmean", t.hmean()}, {"precision", t.precision()}, {"recall", t.recall()}});
   }
@@ -233,6 +255,7 @@ class ClassificationTask final : public OcrTask {
     right_ += std::max_element(p.begin(), p.end()) - p.begin() == sample.ids.at(0);
   }
   Metrics end_evaluation() override {
+    add_up(right_, all_);
     return with_unread(
         {{"acc", all_ ? static_cast<double>(right_) / static_cast<double>(all_) : 0}});
   }

@@ -14,6 +14,8 @@ struct TaskParts {
   models::Model& model;
   const OcrDataset& train;
   const OcrDataset* eval = nullptr;  // null: no evaluation
+  /// With several ranks each evaluates its share of the samples; the metrics are those of all.
+  train::dist::Communicator* communicator = nullptr;
 };
 
 /// Loss and evaluation as `Loss`, `PostProcess` and `Metric` say.

@@ -156,7 +156,14 @@ std::optional<Batch> DataLoader::deliver(Slot& slot) {
       note_bad(index, slot.failures[i]);
   }
   if (slot.fatal) std::rethrow_exception(slot.fatal);
-  if (batch.indices.empty()) return {};
+  if (batch.indices.empty()) {
+    if (options_.whole)
+      throw DataError(dataset_.name(slot.plan.indices.at(0)), 0,
+                      cat("all samples of batch ", slot.number,
+                          " of this rank are bad; other "
+                          "ranks wait for it"));
+    return {};
+  }
   batch.fields = std::move(slot.fields);
   batch.epoch = slot.epoch;
   batch.number = slot.number;

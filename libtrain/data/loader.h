@@ -16,6 +16,7 @@ struct LoaderOptions {
   int prefetch = 2;     // batches read ahead, at least 1
   uint64_t seed = 0;    // of the samples' random numbers
   int64_t max_bad = 0;  // samples per run that may fail; one more ends it
+  bool whole = false;  // a batch that loses all its samples ends the run: ranks count on each batch
 };
 
 struct BadSample {

@@ -1,9 +1,24 @@
 #include "libtrain/dist/reducer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace train::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Adds the time of its life.
+struct Timed {
+  explicit Timed(double& seconds) : seconds(seconds) {}
+  ~Timed() { seconds += std::chrono::duration<double>(Clock::now() - begin).count(); }
+  double& seconds;
+  Clock::time_point begin = Clock::now();
+};
+
+}  // namespace
 
 GradientReducer::GradientReducer(Communicator& communicator,
                                  std::span<const nn::Parameter> parameters, size_t bucket_bytes)
@@ -35,6 +50,7 @@ void GradientReducer::attach(Tape& tape) {
   std::vector<Variable> leaves;
   for (const nn::Parameter& p : parameters_) leaves.push_back(p.variable);
   tape.watch(std::move(leaves), [this](int64_t leaf) {
+    const Timed timed(seconds_);
     if (leaf >= 0) ready(static_cast<size_t>(leaf));
     start_ready();
     for (size_t b = 0; b < next_; ++b)
@@ -65,7 +81,10 @@ void GradientReducer::start(Bucket& bucket) {
   bucket.request = communicator_.start_all_reduce(bucket.data);
 }
 
+double GradientReducer::take_seconds() { return std::exchange(seconds_, 0); }
+
 void GradientReducer::finish() {
+  const Timed timed(seconds_);
   for (size_t b = 0; b < next_; ++b) overlapped_ += buckets_[b].request->poll();
   while (next_ < buckets_.size()) start(buckets_[next_++]);
   const float factor = 1.f / static_cast<float>(communicator_.size());

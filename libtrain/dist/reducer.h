@@ -27,6 +27,8 @@ class GradientReducer {
   /// Buckets whose sum had arrived before finish() was called, of the last pass.
   int64_t overlapped() const { return overlapped_; }
   size_t buckets() const { return buckets_.size(); }
+  /// Seconds since the last call of this that went into gathering, moving on and waiting for sums.
+  double take_seconds();
 
  private:
   struct Bucket {
@@ -47,6 +49,7 @@ class GradientReducer {
   std::vector<bool> final_;
   size_t next_ = 0;  // the bucket to start
   int64_t overlapped_ = 0;
+  double seconds_ = 0;
 };
 
 /// Makes all ranks start from rank 0's weights.

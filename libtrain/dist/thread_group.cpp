@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct Round {
   std::vector<std::span<char>> data;  // by rank
   std::string what;                   // operation and size: equal on all ranks
+  std::vector<bool> here;             // by rank
   int arrived = 0, left = 0;
   bool done = false;
   Clock::time_point ready;  // when a network would have delivered it
@@ -39,11 +40,13 @@ class Group {
     Round& round = rounds_[number];
     if (round.data.empty()) {
       round.data.resize(static_cast<size_t>(ranks_));
+      round.here.resize(static_cast<size_t>(ranks_));
       round.what = what;
     }
     if (round.what != what)
       fail_locked(cat("rank ", rank, " called ", what, " while another called ", round.what));
     round.data[static_cast<size_t>(rank)] = data;
+    round.here[static_cast<size_t>(rank)] = true;
     if (++round.arrived < ranks_) return;
     compute(round.data);
     round.done = true;
@@ -67,7 +70,7 @@ class Group {
     if (!round.done) check_failed();  // what was complete before the failure counts
     if (!round.done)
       fail_locked(cat("rank ", rank, " waited ", options_.timeout_seconds, " s in ", round.what,
-                      " for ", ranks_ - round.arrived, " other rank(s)"));
+                      " for", missing(round)));
     const auto ready = round.ready;
     if (++round.left == ranks_) rounds_.erase(number);
     lock.unlock();
@@ -84,6 +87,12 @@ class Group {
  private:
   void check_failed() const {
     if (!failure_.empty()) throw DeviceError(failure_);
+  }
+  static std::string missing(const Round& round) {
+    std::string names;
+    for (size_t r = 0; r < round.here.size(); ++r)
+      if (!round.here[r]) names += cat(names.empty() ? " rank " : ", rank ", r);
+    return names;
   }
   [[noreturn]] void fail_locked(const std::string& message) {
     if (failure_.empty()) failure_ = message;

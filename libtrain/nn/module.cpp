@@ -93,6 +93,15 @@ std::vector<StateEntry> Module::state_dict(Naming naming) const {
   return all;
 }
 
+std::vector<Module*> Module::descendants() const {
+  std::vector<Module*> all;
+  for (const auto& [name, child] : children_) {
+    all.push_back(child);
+    for (Module* m : child->descendants()) all.push_back(m);
+  }
+  return all;
+}
+
 void Module::initialize(uint64_t seed) {
   for (Parameter& p : parameters()) fill(p.variable.writable(), p.init, seed, p.name);
   each_module("", [](const std::string&, const Module& m) {

@@ -71,6 +71,8 @@ class Module {
   /// Parameters and buffers, module by module. Torch: weight, bias, running_mean, running_var;
   /// Paddle: weight, bias, _mean, _variance.
   std::vector<StateEntry> state_dict(Naming naming = Naming::kTorch) const;
+  /// All modules below this one, in order of registration.
+  std::vector<Module*> descendants() const;
   /// Sets every parameter to its start, a function of `seed` and its full name, and every buffer to
   /// its own.
   void initialize(uint64_t seed);

@@ -153,12 +153,16 @@ void ArchiveReader::fail(const std::string& message) const {
   throw FormatError(path_ + ": " + message);
 }
 
-ArchiveReader ArchiveReader::open(const std::string& path) {
+std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) io_error(path, "open it");
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
   if (in.bad()) io_error(path, "read it");
-  return from_bytes(std::move(bytes), path);
+  return bytes;
+}
+
+ArchiveReader ArchiveReader::open(const std::string& path) {
+  return from_bytes(read_file(path), path);
 }
 
 ArchiveReader ArchiveReader::from_bytes(std::string bytes, const std::string& name) {

@@ -85,5 +85,7 @@ class ArchiveReader final : public StateVisitor {
 
 /// Writes a file whole or not at all, as ArchiveWriter::write does.
 void write_file_atomically(const std::string& path, std::string_view bytes);
+/// A whole file. Throws DeviceError with the reason.
+std::string read_file(const std::string& path);
 
 }  // namespace train

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <mutex>
 
 namespace train {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1};
 std::atomic<int> last_signal = 0;
 struct sigaction previous[3];
+std::mutex mutex;
+int watches = 0;  // ranks of one process each have one
 
 void note(int signal) {
   if (last_signal.exchange(signal) != 0 && signal != SIGUSR1) {  // the second time: at once
@@ -21,6 +24,8 @@ void note(int signal) {
 }  // namespace
 
 SignalWatch::SignalWatch() {
+  const std::lock_guard lock(mutex);
+  if (watches++ > 0) return;
   last_signal = 0;
   struct sigaction action = {};
   action.sa_handler = note;
@@ -29,6 +34,8 @@ SignalWatch::SignalWatch() {
 }
 
 SignalWatch::~SignalWatch() {
+  const std::lock_guard lock(mutex);
+  if (--watches > 0) return;
   for (int i = 0; i < 3; ++i) ::sigaction(kSignals[i], &previous[i], nullptr);
 }
 

@@ -4,7 +4,7 @@
 namespace train {
 
 /// During its life these signals only set a flag; a second SIGINT or SIGTERM ends the process as
-/// usual. One at a time per process.
+/// usual. Ranks that are threads of one process may each have one.
 class SignalWatch {
  public:
   SignalWatch();

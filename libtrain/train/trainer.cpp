@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "libtrain/cpu/isa.h"
+#include "libtrain/dist/collect.h"
 #include "libtrain/optim/gradients.h"
 #include "libtrain/train/signals.h"
 
@@ -102,6 +104,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
                           parts_.communicator ? parts_.communicator->size() : 1, " ranks");
   const std::string here = place;
   visitor.value("place", place);
+  if (place != here) follow_ranks(place);
   if (place != here)
     log_.line("warning: the checkpoint was made with " + place + "; with " + here +
               " the last bits may differ");
@@ -115,25 +118,51 @@ void Trainer::save(const std::string& name) {
 }
 
 void Trainer::resume(const std::string& path) {
-  ArchiveReader reader = ArchiveReader::open(checkpoint_file(path));
-  if (!reader.is_ours())
-    throw FormatError(checkpoint_file(path) +
-                      ": holds weights but no state of a training; load it as pretrained_model");
-  visit_state(reader);
-  reader.finish();
+  read_checkpoint(checkpoint_file(path), true);
   log_.line(cat("resumed from ", checkpoint_file(path), " at epoch ", epoch_ + 1, ", batch ",
                 batch_, ", global_step ", global_step_));
 }
 
+// Rank 0 reads the file, and the others have it from rank 0: they need no common file system.
+void Trainer::read_checkpoint(const std::string& path, bool must_be_ours) {
+  std::string bytes;
+  if (leads()) bytes = read_file(path);
+  if (has_ranks()) dist::broadcast_text(*parts_.communicator, bytes);
+  ArchiveReader reader = ArchiveReader::from_bytes(std::move(bytes), path);
+  if (must_be_ours && !reader.is_ours())
+    throw FormatError(path +
+                      ": holds weights but no state of a training; load it as pretrained_model");
+  visit_state(reader);
+  if (must_be_ours) reader.finish();
+}
+
+// A batch of one rank count is another place in the epoch with another.
+void Trainer::follow_ranks(const std::string& place) {
+  const size_t comma = place.rfind(", ");
+  int before = 0;
+  if (comma == std::string::npos || std::sscanf(place.c_str() + comma, ", %d ranks", &before) != 1)
+    return;
+  const int now = parts_.communicator ? parts_.communicator->size() : 1;
+  if (before < 1 || before == now) return;
+  batch_ = batch_ * before / now;
+  log_.line(cat("warning: the checkpoint was made with ", before, " ranks, this run has ", now,
+                ": the global batch, the number of updates and the samples of the rest of this "
+                "epoch are others"));
+}
+
 bool Trainer::resume_latest() {
   const std::string path = options_.folder + "/latest";
-  if (options_.folder.empty() || ::access(checkpoint_file(path).c_str(), F_OK) != 0) return false;
+  if (options_.folder.empty()) return false;
+  double there = leads() && ::access(checkpoint_file(path).c_str(), F_OK) == 0;
+  if (has_ranks()) there = parts_.communicator->sum(there);
+  if (there == 0) return false;
   resume(path);
   return true;
 }
 
 TrainResult Trainer::run() {
   const SignalWatch watch;
+  if (has_ranks()) dist::broadcast_state(*parts_.communicator, parts_.task->model());
   if (done_here_ < options_.profile_updates) profiler_ = std::make_unique<Profiler>(eager_);
   TrainResult result;
   const auto finish = [&](TrainResult::End end) {
@@ -144,6 +173,8 @@ TrainResult Trainer::run() {
     result.rollbacks = rollbacks_;
     result.best = best_;
     result.best_step = best_step_;
+    result.seconds = seconds_;
+    result.reduce_seconds = reduce_seconds_;
     return result;
   };
   while (epoch_ < options_.epochs) {
@@ -204,8 +235,15 @@ double Trainer::backward(const std::vector<data::Batch>& batches, Metrics& parts
     tape.backward(loss, seed);
     total += double{loss.value().data<float>()[0]} / n;
   }
-  if (reducer_) reducer_->finish();
-  return total;
+  if (!reducer_) return total;
+  reducer_->finish();
+  reduce_seconds_ += reducer_->take_seconds();
+  // What the log shows is the mean over ranks.
+  std::vector<double> shown{total};
+  for (const auto& [name, value] : parts) shown.push_back(value);
+  parts_.communicator->all_reduce(std::span<double>(shown));
+  for (size_t m = 0; m < parts.size(); ++m) parts[m].second = shown[m + 1] / ranks;
+  return shown[0] / ranks;
 }
 
 bool Trainer::gradients_finite() {
@@ -278,13 +316,14 @@ void Trainer::left_out(const std::vector<data::Batch>& batches, double loss) {
 
 void Trainer::roll_back(const std::string& why) {
   const std::string path = checkpoint_file(options_.folder + "/latest");
-  const bool possible = !options_.folder.empty() && ::access(path.c_str(), F_OK) == 0;
+  double there = leads() && !options_.folder.empty() && ::access(path.c_str(), F_OK) == 0;
+  if (has_ranks()) there = parts_.communicator->sum(there);
+  const bool possible = there > 0;
   if (rollbacks_ >= options_.max_rollbacks || !possible)
     throw DivergedError(why + ". Lower the learning rate, or look at these samples");
   const int64_t epoch = epoch_, batch = batch_, step = global_step_, skipped = skipped_,
                 done = rollbacks_ + 1;
-  ArchiveReader reader = ArchiveReader::open(path);
-  visit_state(reader);
+  read_checkpoint(path, false);
   epoch_ = epoch, batch_ = batch, global_step_ = step, skipped_ = skipped, rollbacks_ = done;
   in_row_ = 0;
   log_.line(cat(why, ": back to the weights of ", path, " (", rollbacks_, " of ",
@@ -353,6 +392,8 @@ void Trainer::evaluate() {
   Metrics metrics;
   {
     const optim::EmaScope averages(parts_.ema);
+    // Running statistics are each rank's own unless batch norm is synchronised: rank 0's count.
+    if (has_ranks()) dist::broadcast_state(*parts_.communicator, model);
     metrics = parts_.task->evaluate(eager_);
   }
   model.train(true);

@@ -71,6 +71,7 @@ struct TrainResult {
   int64_t global_step = 0, skipped = 0, rollbacks = 0;
   double best = 0;
   int64_t best_step = -1;
+  double seconds = 0, reduce_seconds = 0;  // of updates in this process; of it in gradients' sums
 };
 
 /// Training that diverged; the message names the samples of the last update.
@@ -114,6 +115,9 @@ class Trainer {
   void end_epoch();
   void evaluate();
   bool stop_wanted();
+  bool has_ranks() const { return reducer_ != nullptr; }
+  void read_checkpoint(const std::string& path, bool must_be_ours);
+  void follow_ranks(const std::string& place);
   void visit_state(StateVisitor& visitor);
   bool leads() const { return !parts_.communicator || parts_.communicator->rank() == 0; }
 
@@ -127,6 +131,7 @@ class Trainer {
   SmoothedMetrics smoothed_;
   double seconds_ = 0, timed_steps_ = 0;  // of this process, for the remaining time
   int64_t in_row_ = 0;                    // updates left out since the last good one
+  double reduce_seconds_ = 0;             // in sums of gradients, of this process
   double last_loss_ = 0;
   int64_t same_loss_ = 0;  // updates with exactly that loss, in a row
   // What a checkpoint holds besides the parts' own state.

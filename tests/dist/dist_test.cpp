@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "libtrain/autograd/functional.h"
+#include "libtrain/core/philox.h"
+#include "libtrain/dist/collect.h"
+#include "libtrain/dist/launch.h"
 #include "libtrain/dist/reducer.h"
 #include "libtrain/nn/layers.h"
 #include "tests/support/error_of.h"
@@ -62,6 +65,7 @@ TEST(Communicator, ADeadOrHungRankEndsTheOthers) {
               {.timeout_seconds = .05});
   });
   EXPECT_NE(hung.find("rank 0 waited 0.05 s in barrier"), std::string::npos) << hung;
+  EXPECT_NE(hung.find("for rank 1"), std::string::npos) << hung;
   const std::string mixed = error_of([] {
     run_ranks(2, [](Communicator& c) {
       std::vector<float> data(c.rank() ? 3 : 4);
@@ -156,6 +160,120 @@ TEST(GradientReducer, AParameterWithoutGradientCountsAsZero) {
     EXPECT_GT(sum, 0);
     EXPECT_EQ(c.sum(sum), 2 * sum);  // the same on both
   });
+}
+
+// Ranks with batches of different sizes against plain loops in f64 over all samples: the output,
+// the gradients of x (each rank's own) and of scale and bias (each rank's share), the buffers.
+TEST(SynchronizedBatchNorm, EqualsTheFormulasOverAllRanks) {
+  constexpr int kRanks = 3, kChannels = 5, kPixels = 6;
+  constexpr int kSamples[kRanks] = {2, 3, 1};
+  constexpr int kAll = 6;
+  struct Net : nn::Module {
+    nn::BatchNorm2d norm{kChannels};
+    Net() { add_module("norm", norm); }
+  };
+  const RandomStream random(7, 3);
+  // Element i of sample n, channel c; means far from 0.
+  const auto at = [](int n, int c, int i) {
+    return static_cast<uint64_t>((n * kChannels + c) * kPixels + i);
+  };
+  const auto x = [&](int n, int c, int i) { return 3 * c + random.normal(at(n, c, i)); };
+  const auto dy = [&](int n, int c, int i) { return random.normal(10000 + at(n, c, i)); };
+  const auto scale = [](int c) { return .5 + .25 * c; };
+  const auto bias = [](int c) { return .1 * c - .2; };
+  run_ranks(kRanks, [&](Communicator& comm) {
+    int first = 0;
+    for (int r = 0; r < comm.rank(); ++r) first += kSamples[r];
+    const int n = kSamples[comm.rank()];
+    Net net;
+    net.initialize(1);
+    synchronize_batch_norms(comm, net);
+    EXPECT_TRUE(net.norm.is_synchronized());
+    auto parameters = net.parameters();
+    const Shape shape{n, kChannels, 2, kPixels / 2};
+    Tensor input(shape), seed(shape);
+    for (int s = 0; s < n; ++s)
+      for (int c = 0; c < kChannels; ++c) {
+        parameters[0].variable.writable().data<float>()[c] = static_cast<float>(scale(c));
+        parameters[1].variable.writable().data<float>()[c] = static_cast<float>(bias(c));
+        for (int i = 0; i < kPixels; ++i) {
+          input.data<float>()[at(s, c, i)] = static_cast<float>(x(first + s, c, i));
+          seed.data<float>()[at(s, c, i)] = static_cast<float>(dy(first + s, c, i));
+        }
+      }
+    Eager eager;
+    Tape tape(eager);
+    const Variable v = Variable::parameter(input);
+    const Variable y = net.norm(tape, v);
+    const Tensor out = eager.to_layout(y.array(), Layout::kLinear).tensor.clone();
+    tape.backward(y, seed);
+    for (int c = 0; c < kChannels; ++c) {
+      double mean = 0, var = 0, dz = 0, dzx = 0, mine = 0, mine_x = 0;
+      const double count = kAll * kPixels;
+      for (int s = 0; s < kAll; ++s)
+        for (int i = 0; i < kPixels; ++i) mean += x(s, c, i) / count;
+      for (int s = 0; s < kAll; ++s)
+        for (int i = 0; i < kPixels; ++i) var += (x(s, c, i) - mean) * (x(s, c, i) - mean) / count;
+      const double inv = 1 / std::sqrt(var + 1e-5);
+      for (int s = 0; s < kAll; ++s)
+        for (int i = 0; i < kPixels; ++i) {
+          const double d = dy(s, c, i), h = (x(s, c, i) - mean) * inv;
+          dz += d / count;
+          dzx += d * h / count;
+          if (s < first || s >= first + n) continue;
+          mine += d;
+          mine_x += d * h;
+        }
+      EXPECT_NEAR(net.norm.running_mean().value().data<float>()[c], .1 * mean, 1e-5);
+      EXPECT_NEAR(net.norm.running_var().value().data<float>()[c], .9 + .1 * var, 1e-5);
+      EXPECT_NEAR(parameters[0].variable.grad().data<float>()[c], mine_x, 1e-4);
+      EXPECT_NEAR(parameters[1].variable.grad().data<float>()[c], mine, 1e-4);
+      for (int s = 0; s < n; ++s)
+        for (int i = 0; i < kPixels; ++i) {
+          const double h = (x(first + s, c, i) - mean) * inv;
+          EXPECT_NEAR(out.data<float>()[at(s, c, i)], scale(c) * h + bias(c), 2e-5);
+          EXPECT_NEAR(v.grad().data<float>()[at(s, c, i)],
+                      scale(c) * inv * (dy(first + s, c, i) - dz - h * dzx), 2e-5);
+        }
+    }
+  });
+}
+
+TEST(Collect, RankZerosTextReachesAll) {
+  run_ranks(3, [](Communicator& c) {
+    for (const std::string& sent : {std::string("latest\0x", 8), std::string()}) {
+      std::string text = c.rank() == 0 ? sent : "something longer than that";
+      broadcast_text(c, text);
+      EXPECT_EQ(text, sent);
+    }
+  });
+}
+
+TEST(Launch, IsReadFromTheEnvironment) {
+  const auto with = [](std::vector<std::pair<std::string, const char*>> variables) {
+    return find_launch([variables](const char* name) -> const char* {
+      for (const auto& [key, value] : variables)
+        if (key == name) return value;
+      return nullptr;
+    });
+  };
+  EXPECT_FALSE(with({}));
+  const auto open = with({{"OMPI_COMM_WORLD_RANK", "1"},
+                          {"OMPI_COMM_WORLD_SIZE", "4"},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                          {"PMI_RANK", "3"},
+                          {"PMI_SIZE", "9"}});
+  ASSERT_TRUE(open);
+  EXPECT_EQ(open->rank, 1);
+  EXPECT_EQ(open->size, 4);
+  EXPECT_EQ(open->local_size, 2);
+  EXPECT_FALSE(open->bound);
+  const auto mpich = with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  ASSERT_TRUE(mpich);
+  EXPECT_EQ(mpich->by, "MPICH's mpiexec");
+  EXPECT_FALSE(with({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}));
+  EXPECT_FALSE(with({{"SLURM_PROCID", "0"}}));  // a batch script
+  EXPECT_FALSE(with({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}));
 }
 
 // Two ranks with half the batch each see the samples that one rank sees, and stay equal to each
