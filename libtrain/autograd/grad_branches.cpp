@@ -173,7 +173,8 @@ void input_gradient(const Size& s, const float* x, const float* dy, const float*
                     const float* bias, const float* merged, float* dx) {
   const cpu::PackedMatrix by_x(a, s.c, false, s.c, s.c, bias);
   const cpu::PackedMatrix by_dy(merged, s.c, false, s.o, s.c, nullptr);
-  const cpu::Epilogue plus{.residual = cpu::Residual::kBeforeAct};
+  cpu::Epilogue plus;
+  plus.residual = cpu::Residual::kBeforeAct;
   for_row_blocks(s.pixels, s.c + s.o, [&](int64_t, int64_t r0, int64_t r1) {
     float* y = dx + r0 * s.c;
     cpu::gemm(x + r0 * s.c, s.c, r1 - r0, by_x, {}, y, s.c);
