@@ -41,7 +41,8 @@ for config in files:
     name = config.relative_to(args.configs)
     labels = getattr(args, name.parts[0])
     with tempfile.TemporaryDirectory() as folder:
-        command = [args.ocr, "train", "-c", str(config), "--skip-bad", "4", *(["--dry-run"] if args.dry_run else []),
+        # Toy lines that are too long for a small net's time steps say nothing of the configuration.
+        command = [args.ocr, "train", "-c", str(config), "--skip-bad", "1000", *(["--dry-run"] if args.dry_run else []),
                    "-o", *overrides(config, labels, folder)]
         result = subprocess.run(command, capture_output=True, text=True)
     trained += result.returncode == 0

@@ -227,11 +227,20 @@ int make_samples(const Request& r, const Product& product, const Make& make) {
   return skips.total() > 0 ? kExitSome : kExitOk;
 }
 
+// Pages of one name in several folders are kept apart by a folder; the name itself stays, and with
+// it the part of a split that `held_back` gives.
+std::string folder_of(const Labelled& picture) { return cat(ocr::crc32(picture.name)); }
+
+void write_made(const fs::path& path, const cv::Mat& image, int jpeg_quality = 92) {
+  fs::create_directories(path.parent_path());
+  ocr::write_picture(path.string(), image, jpeg_quality);
+}
+
 // Lines cut from a page.
 int64_t crop_page(const Labelled& page, const fs::path& folder, std::string& labels,
                   ocr::SkipReport& skips) {
   const std::vector<ocr::TextBoxLabel> boxes = boxes_of(page);
-  const std::string stem = cat(ocr::crc32(page.name) % 100000, "_", ocr::page_key(page.name));
+  const std::string stem = cat("crops/", folder_of(page), "/", ocr::page_key(page.name));
   int64_t made = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (boxes[i].ignore()) continue;
@@ -251,8 +260,8 @@ int64_t crop_page(const Labelled& page, const fs::path& folder, std::string& lab
           polygon.size() == 4
               ? ocr::crop_shape(ocr::Quad{polygon[0], polygon[1], polygon[2], polygon[3]})
               : ocr::crop_shape(polygon);
-      const std::string crop = cat("crops/", stem, "_crop_", i, ".png");
-      ocr::write_picture((folder / crop).string(), ocr::cut_crop(page.image, shape));
+      const std::string crop = cat(stem, "_crop_", i, ".png");
+      write_made(folder / crop, ocr::cut_crop(page.image, shape));
       labels += cat(crop, "\t", boxes[i].text, "\n");
       ++made;
     } catch (const train::ShapeError& e) {
@@ -296,10 +305,9 @@ int degrade(const Request& r) {
                                                         ocr::crc32(clean.name)),
                              0);
           const ocr::Degraded picture = ocr::degrade(clean.image, r.strength, random);
-          const std::string path =
-              cat("degraded/", copy, "/", fs::path(clean.name).replace_extension(".jpg").string());
-          fs::create_directories((folder / path).parent_path());
-          ocr::write_picture((folder / path).string(), picture.image, picture.jpeg_quality);
+          const std::string path = cat("degraded/", copy, "/", folder_of(clean), "/",
+                                       fs::path(clean.name).stem().string(), ".jpg");
+          write_made(folder / path, picture.image, picture.jpeg_quality);
           labels +=
               cat(path, "\t",
                   page ? ocr::write_detection_label(ocr::moved(boxes, picture)) : clean.line.label,

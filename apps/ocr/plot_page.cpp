@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "libocr/metrics/gallery.h"
 #include "libtrain/core/error.h"
 
 namespace app {
@@ -55,17 +56,6 @@ document.querySelectorAll('figure').forEach((figure,at)=>{
  svg.addEventListener('mouseleave',()=>{line.style.display='none';tip.style.display='none';});
 });
 )";
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '<'   ? "&lt;"
-           : c == '>' ? "&gt;"
-           : c == '&' ? "&amp;"
-           : c == '"' ? "&quot;"
-                      : std::string(1, c);
-  return out;
-}
 
 std::string number(double v) {
   char text[32];
@@ -122,8 +112,8 @@ struct Chart {
   }
 
   std::string svg() const {
-    std::string s = cat("<figure><h2>", escaped(title), "</h2><svg viewBox=\"0 0 ", kWidth, " ",
-                        kHeight, "\" role=\"img\">", axes());
+    std::string s = cat("<figure><h2>", ocr::html_escaped(title), "</h2><svg viewBox=\"0 0 ",
+                        kWidth, " ", kHeight, "\" role=\"img\">", axes());
     for (const Line& l : lines) {
       const char* colour = kColours[l.run % std::size(kColours)];
       s += cat("<polyline stroke=\"", colour, "\" points=\"");
@@ -217,7 +207,7 @@ std::string plot_page(const std::vector<RunRecord>& runs) {
   std::string page = cat(kHead, "<h1>Trainings</h1><div class=\"legend\">");
   for (size_t i = 0; i < runs.size(); ++i)
     page += cat("<span><i style=\"background:", kColours[i % std::size(kColours)], "\"></i>",
-                escaped(runs[i].folder), " <small>", escaped(runs[i].net), ", ",
+                ocr::html_escaped(runs[i].folder), " <small>", ocr::html_escaped(runs[i].net), ", ",
                 state_name(runs[i].state), "</small></span>");
   page += "</div><main>\n";
   Json data = Json::array();

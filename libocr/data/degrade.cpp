@@ -39,9 +39,13 @@ void shade(cv::Mat& image, double strength, Random& random) {
   }
 }
 
-// A turn of up to 1.5 degrees about the middle, and corners moved by up to 1 % of the shorter side.
+// A turn about the middle by up to 1.5 degrees, of a line by so little that its ends move by 3 % of
+// its height, and corners moved by up to 1 % of the shorter side.
 cv::Matx33d pose(cv::Size size, double strength, Random& random) {
-  const double angle = random.uniform(-1.5, 1.5) * strength * kPi / 180;
+  const double slant =
+      2 * 0.03 * std::min(size.width, size.height) / std::max(size.width, size.height);
+  const double most = std::min(1.5 * kPi / 180, slant);
+  const double angle = random.uniform(-most, most) * strength;
   const double reach = 0.01 * strength * std::min(size.width, size.height);
   const cv::Point2f middle(size.width * 0.5f, size.height * 0.5f);
   const auto sine = static_cast<float>(std::sin(angle)),

@@ -18,8 +18,8 @@ struct Degraded {
 /// Draws, in the order in which they befall paper: faded ink, tinted and unevenly lit paper, a
 /// slight turn and perspective, a coarser resolution, blur, noise of the sensor, sometimes grey or
 /// black and white, and the quality of the JPEG file. `strength` 1 is an ordinary office scan or
-/// phone picture, 0 changes nothing but the file; text of 20 pixels stays legible up to 1.5. Lines
-/// keep to a smaller turn, in pixels, by being small.
+/// phone picture, 0 changes nothing but the file; text of 20 pixels stays legible up to 1.5. A long
+/// line is turned less than a page, so that its ends stay in the picture.
 Degraded degrade(const cv::Mat& image, double strength, Random& random);
 
 /// The boxes where the degraded picture shows them, inside it, in whole pixels.

@@ -6,23 +6,6 @@
 namespace ocr {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : repair_utf8(text)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string base64(const std::vector<uint8_t>& bytes) {
   constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
@@ -46,25 +29,42 @@ std::string marked(const std::vector<AlignedPair>& pairs, bool reference) {
     std::string text;
     if (c) append_utf8(c == U' ' && !p.same() ? U'\u2423' : c, &text);
     if (p.same())
-      out += escaped(text);
+      out += html_escaped(text);
     else
-      out += "<mark>" + (text.empty() ? std::string("&nbsp;") : escaped(text)) + "</mark>";
+      out += "<mark>" + (text.empty() ? std::string("&nbsp;") : html_escaped(text)) + "</mark>";
   }
   return out;
 }
 
 }  // namespace
 
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : repair_utf8(text)) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
 std::string gallery_html(const std::string& title, const std::string& summary,
                          const std::vector<GalleryItem>& items) {
   std::string out =
-      "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>" + escaped(title) +
+      "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>" + html_escaped(title) +
       "</title>\n<style>body{font:14px sans-serif;margin:2em;max-width:70em}pre{background:#f4f4f4;"
       "padding:1em}article{border-top:1px solid #ccc;padding:.6em 0}img{max-width:100%;max-height:"
       "30em;border:1px solid #ddd}code{font:15px "
       "monospace;white-space:pre-wrap}mark{background:#fc8}"
       "small{color:#666}</style>\n<h1>" +
-      escaped(title) + "</h1>\n<pre>" + escaped(summary) + "</pre>\n";
+      html_escaped(title) + "</h1>\n<pre>" + html_escaped(summary) + "</pre>\n";
   for (const GalleryItem& item : items) {
     out += "<article>";
     if (!item.picture.empty()) {
@@ -77,8 +77,9 @@ std::string gallery_html(const std::string& title, const std::string& summary,
       out += "<code>" + marked(pairs, true) + "</code> label<br><code>" + marked(pairs, false) +
              "</code> read<br>";
     }
-    out += "<small>" + escaped(item.name) +
-           (item.note.empty() ? "" : " &middot; " + escaped(item.note)) + "</small></article>\n";
+    out += "<small>" + html_escaped(item.name) +
+           (item.note.empty() ? "" : " &middot; " + html_escaped(item.note)) +
+           "</small></article>\n";
   }
   return out + "</html>\n";
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ocr {
@@ -12,6 +13,9 @@ struct GalleryItem {
   std::string target, prediction;  // aligned, differences marked; both empty: left out
   std::string note;
 };
+
+/// Text within HTML, between tags or in quotes; bytes that are not UTF-8 become U+FFFD.
+std::string html_escaped(std::string_view text);
 
 /// The page. Everything in it is escaped, nothing is loaded from elsewhere.
 std::string gallery_html(const std::string& title, const std::string& summary,

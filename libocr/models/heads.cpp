@@ -65,7 +65,7 @@ class DbHead final : public Head {
   DbHead(int64_t in, const DbHeadOptions& o)
       : k_(o.k), shrink_(add<MapHead>("binarize", in)), threshold_(add<MapHead>("thresh", in)) {
     if (o.aux_in_channels == 0) return;
-    for (const char* level : kLevels)
+    for (const char* level : kAuxLevels)
       aux_.push_back({&add<MapHead>(train::cat("aux_binarize_", level), o.aux_in_channels),
                       &add<MapHead>(train::cat("aux_thresh_", level), o.aux_in_channels)});
   }
@@ -74,18 +74,19 @@ class DbHead final : public Head {
     const Variable shrink = shrink_(tape, x.main);
     if (!training()) return {{"maps", shrink}};
     Outputs out{{"maps", all(tape, shrink, threshold_(tape, x.main))}};
-    for (size_t i = 0; i < aux_.size() && i < x.levels.size(); ++i) {
+    if (!aux_.empty() && x.levels.empty())
+      throw train::Error("aux_in_channels wants a neck with levels: RepLKFPN, LKPAN or RepLKPAN");
+    for (size_t i = 0; i < aux_.size(); ++i) {
       const train::Shape& s = x.main.shape();
       const Variable level =
           i == 0 ? x.levels[i] : train::resize_bilinear(tape, x.levels[i], s[2], s[3]);
-      out[train::cat("aux_maps_", kLevels[i])] =
+      out[train::cat("aux_maps_", kAuxLevels[i])] =
           all(tape, (*aux_[i].shrink)(tape, level), (*aux_[i].threshold)(tape, level));
     }
     return out;
   }
 
  private:
-  static constexpr const char* kLevels[] = {"p2", "p3", "p4"};
   struct Aux {
     MapHead *shrink, *threshold;
   };

@@ -1,5 +1,6 @@
 // The parts that PaddleOCR builds every net from: a backbone, a neck and a head.
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,9 +40,11 @@ inline Variable row_of(Tape& tape, const Variable& x, bool training) {
 struct Features {
   Features(Variable main) : main(std::move(main)) {}  // NOLINT(google-explicit-constructor)
   Variable main;
-  /// In training, where a pyramid has auxiliary heads: its sums at 1/4, 1/8 and 1/16.
+  /// In training, of RepLKFPN, LKPAN and RepLKPAN: the pyramid's sums at kAuxLevels, for auxiliary
+  /// heads.
   std::vector<Variable> levels;
 };
+constexpr std::array<const char*, 3> kAuxLevels{"p2", "p3", "p4"};  // at 1/4, 1/8 and 1/16
 
 class Neck : public Block {
  public:

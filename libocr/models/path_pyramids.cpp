@@ -1,7 +1,5 @@
 // The necks of the server detectors: a pyramid with large kernels and a second path, upwards (Liu
 // et al. 2018).
-#include <algorithm>
-
 #include "libocr/models/pyramids.h"
 
 namespace ocr::models {
@@ -89,10 +87,9 @@ class PathPyramid final : public Neck {
   }
 
   Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
-    Scales p;
-    for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
-    add_downwards(tape, p);
-    const Scales sums = p;
+    const Scales sums = top_down(
+        tape, x, [&](size_t i) -> const auto& { return lateral_[i]; });
+    Scales p = sums;
     for (size_t i = 0; i < kScales; ++i) {
       p[i] = smooth_[i](tape, p[i]);
       if (i > 0) p[i] = train::add(tape, p[i], up_[i - 1](tape, p[i - 1]));

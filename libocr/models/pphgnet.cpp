@@ -1,4 +1,5 @@
-// PP-HGNet and PP-HGNetV2: the backbones of PaddleOCR's server models.
+// PP-HGNet and PP-HGNetV2: the backbones of PaddleOCR's server models. Paddle's L2 penalty spares
+// all of their normalisations.
 #include "libocr/models/backbones.h"
 #include "libtrain/core/error.h"
 
@@ -6,9 +7,6 @@ namespace ocr::models {
 namespace {
 
 constexpr int kLayers = 6;  // of a block
-
-// Convolution, normalisation, ReLU; Paddle's L2 penalty spares the normalisation.
-ConvBn& spared(ConvBn& conv) { return conv.spare_norm(); }
 
 // The gate per channel of one 1 x 1 convolution (Lee and Park 2020).
 class Gate final : public Layer {
@@ -27,8 +25,8 @@ class Gate final : public Layer {
 class LightConv final : public Layer {
  public:
   LightConv(int64_t in, int64_t out, int kernel)
-      : pointwise_(spared(add<ConvBn>("conv1", in, out, window(1)))),
-        depthwise_(spared(add<ConvBn>("conv2", out, out, window(kernel), out, Act::kRelu))) {}
+      : pointwise_(add<ConvBn>("conv1", in, out, window(1)).spare_norm()),
+        depthwise_(add<ConvBn>("conv2", out, out, window(kernel), out, Act::kRelu).spare_norm()) {}
   Variable operator()(Tape& tape, const Variable& x) const override {
     return depthwise_(tape, pointwise_(tape, x));
   }
@@ -59,13 +57,15 @@ class HgBlock final : public Layer {
     const int64_t joined = in + kLayers * s.mid;
     if (version == Version::kV1) {
       last_.push_back(
-          &spared(add<ConvBn>("aggregation_conv", joined, s.out, window(1), 1, Act::kRelu)));
+          &add<ConvBn>("aggregation_conv", joined, s.out, window(1), 1, Act::kRelu).spare_norm());
       last_.push_back(&add<Gate>("att", s.out));
     } else {
-      last_.push_back(&spared(
-          add<ConvBn>("aggregation_squeeze_conv", joined, s.out / 2, window(1), 1, Act::kRelu)));
-      last_.push_back(&spared(
-          add<ConvBn>("aggregation_excitation_conv", s.out / 2, s.out, window(1), 1, Act::kRelu)));
+      last_.push_back(
+          &add<ConvBn>("aggregation_squeeze_conv", joined, s.out / 2, window(1), 1, Act::kRelu)
+               .spare_norm());
+      last_.push_back(
+          &add<ConvBn>("aggregation_excitation_conv", s.out / 2, s.out, window(1), 1, Act::kRelu)
+               .spare_norm());
     }
   }
 
@@ -84,7 +84,8 @@ class HgBlock final : public Layer {
       if (s.light)
         items.push_back(&add<LightConv>(name, in, s.mid, s.kernel));
       else
-        items.push_back(&spared(add<ConvBn>(name, in, s.mid, window(s.kernel), 1, Act::kRelu)));
+        items.push_back(
+            &add<ConvBn>(name, in, s.mid, window(s.kernel), 1, Act::kRelu).spare_norm());
     }
     std::vector<const Layer*> items;
   };
@@ -97,7 +98,7 @@ class HgStage final : public Layer {
  public:
   HgStage(const Stage& s, std::optional<Size> stride, Version version) {
     if (stride)
-      downsample_ = &spared(add<ConvBn>("downsample", s.in, s.in, window(3, *stride), s.in));
+      downsample_ = &add<ConvBn>("downsample", s.in, s.in, window(3, *stride), s.in).spare_norm();
     blocks_ = &add<Sequential>("blocks");
     for (int i = 0; i < s.blocks; ++i)
       blocks_->append<HgBlock>(s, i == 0 ? s.in : s.out, i > 0, version);
@@ -138,7 +139,7 @@ class StemV2 final : public Block {
 
  private:
   ConvBn& conv(const char* name, int64_t in, int64_t out, const train::Window& window) {
-    return spared(add<ConvBn>(name, in, out, window, 1, Act::kRelu));
+    return add<ConvBn>(name, in, out, window, 1, Act::kRelu).spare_norm();
   }
   ConvBn &first_, &a_, &b_, &third_, &last_;
 };
@@ -152,8 +153,9 @@ class PPHGNet final : public Backbone {
       stem_ = &add<Sequential>("stem");
       const int64_t channels[] = {3, 64, 64, 128};
       for (int i = 0; i < 3; ++i)
-        spared(stem_->append<ConvBn>(channels[i], channels[i + 1], window(3, i == 0 ? 2 : 1), 1,
-                                     Act::kRelu));
+        stem_
+            ->append<ConvBn>(channels[i], channels[i + 1], window(3, i == 0 ? 2 : 1), 1, Act::kRelu)
+            .spare_norm();
     } else {
       stem_v2_ = &add<StemV2>("stem", 32, 48, det_);
     }

@@ -14,11 +14,6 @@ void check_pyramid(const std::vector<int64_t>& in, const PyramidOptions& o, cons
         train::cat(name, ": out_channels ", o.out_channels, " is not a multiple of 8"));
 }
 
-void add_downwards(Tape& tape, Scales& p) {
-  for (size_t i = kScales - 1; i-- > 0;)
-    p[i] = train::add(tape, p[i], train::upsample_nearest(tape, p[i + 1], 2));
-}
-
 Variable fuse(Tape& tape, Scales p) {
   for (size_t i = 1; i < kScales; ++i) p[i] = train::upsample_nearest(tape, p[i], 1 << i);
   std::reverse(p.begin(), p.end());
@@ -42,9 +37,7 @@ class DbFpn final : public Neck {
   }
 
   Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
-    Scales p;
-    for (size_t i = 0; i < kScales; ++i) p[i] = (*lateral_[i])(tape, x[i]);
-    add_downwards(tape, p);
+    Scales p = top_down(tape, x, [&](size_t i) -> const Conv& { return *lateral_[i]; });
     for (size_t i = 0; i < kScales; ++i) p[i] = (*smooth_[i])(tape, p[i]);
     return fuse(tape, p);
   }
@@ -87,9 +80,8 @@ class RseFpn final : public Neck {
   }
 
   Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
-    Scales p;
-    for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
-    add_downwards(tape, p);
+    Scales p = top_down(
+        tape, x, [&](size_t i) -> const auto& { return lateral_[i]; });
     for (size_t i = 0; i < kScales; ++i) p[i] = smooth_[i](tape, p[i]);
     return fuse(tape, p);
   }
@@ -119,10 +111,9 @@ class RepLkFpn final : public Neck {
   }
 
   Features operator()(Tape& tape, const std::vector<Variable>& x) const override {
-    Scales p;
-    for (size_t i = 0; i < kScales; ++i) p[i] = lateral_[i](tape, x[i]);
-    add_downwards(tape, p);
-    const Scales sums = p;
+    const Scales sums = top_down(
+        tape, x, [&](size_t i) -> const auto& { return lateral_[i]; });
+    Scales p = sums;
     for (size_t i = 0; i < kScales; ++i) {
       const Variable y = pointwise_[i](tape, depthwise_[i](tape, p[i]));
       const Variable gated = gate_[i](tape, y);

@@ -14,14 +14,21 @@ using Scales = std::array<Variable, kScales>;
 
 /// Throws train::Error for another number of scales or an option that is not built.
 void check_pyramid(const std::vector<int64_t>& in, const PyramidOptions& o, const char* name);
-/// Coarser scales are added to finer ones.
-void add_downwards(Tape& tape, Scales& p);
+/// Each scale through its lateral layer (lateral(i) gives it), coarser ones added to finer ones.
+template <class Lateral>
+Scales top_down(Tape& tape, const std::vector<Variable>& x, const Lateral& lateral) {
+  Scales p;
+  for (size_t i = 0; i < kScales; ++i) p[i] = lateral(i)(tape, x[i]);
+  for (size_t i = kScales - 1; i-- > 0;)
+    p[i] = train::add(tape, p[i], train::upsample_nearest(tape, p[i + 1], 2));
+  return p;
+}
 /// All at 1/4 resolution, the coarsest channels first.
 Variable fuse(Tape& tape, Scales p);
-/// In training the finer three sums go along, for auxiliary heads.
+/// In training the sums at kAuxLevels go along.
 inline Features with_levels(Variable fused, const Scales& sums, bool training) {
   Features out(std::move(fused));
-  if (training) out.levels.assign(sums.begin(), sums.begin() + 3);
+  if (training) out.levels.assign(sums.begin(), sums.begin() + kAuxLevels.size());
   return out;
 }
 

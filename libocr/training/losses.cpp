@@ -140,8 +140,8 @@ DetectionLossOptions detection_loss_options(const config::NamedSection& loss,
     r.field("focal_weight", o.focal_weight);
     r.field("focal_alpha", o.focal_alpha);
     r.field("focal_gamma", o.focal_gamma);
-    for (size_t i = 0; i < kAuxMaps.size(); ++i)
-      r.field(cat("aux_weight_", kAuxMaps[i]).c_str(), options.aux_weights[i]);
+    for (size_t i = 0; i < models::kAuxLevels.size(); ++i)
+      r.field(cat("aux_weight_", models::kAuxLevels[i]).c_str(), options.aux_weights[i]);
     r.ignore("balance_loss");
   });
   o.focal = main == "DiceFocalLoss";
@@ -169,8 +169,8 @@ Variable detection_loss(Tape& tape, const Outputs& out, const DetectionTargets& 
     parts.emplace_back("loss_cbn", value_of(loss));
     total = train::add(tape, total, loss);
   }
-  for (size_t i = 0; i < kAuxMaps.size(); ++i) {
-    const std::string name = cat("aux_maps_", kAuxMaps[i]);
+  for (size_t i = 0; i < models::kAuxLevels.size(); ++i) {
+    const std::string name = cat("aux_maps_", models::kAuxLevels[i]);
     const auto maps = out.find(name);
     if (maps == out.end() || options.aux_weights[i] <= 0) continue;
     const Variable loss = loss_of(maps->second).total;

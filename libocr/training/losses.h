@@ -45,11 +45,9 @@ class RecognitionLoss {
   train::nn::SoftmaxCrossEntropy next_character_;
 };
 
-/// The levels of auxiliary heads, as their outputs and weights are named.
-constexpr std::array<const char*, 3> kAuxMaps{"p4", "p3", "p2"};
 struct DetectionLossOptions {
   train::DbLossOptions db;
-  std::array<double, 3> aux_weights{};  // of the auxiliary heads' losses
+  std::array<double, models::kAuxLevels.size()> aux_weights{};  // of the auxiliary heads' losses
 };
 /// DBLoss. Throws ConfigError.
 DetectionLossOptions detection_loss_options(const train::config::NamedSection& loss,

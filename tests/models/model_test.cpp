@@ -201,6 +201,27 @@ TEST(BuildModel, RefusalsNameThePlaceAndWhatThereIs) {
               HasSubstr("TPS"));
 }
 
+// Without the levels the heads would learn nothing, and nothing would say so.
+TEST(BuildModel, AuxiliaryHeadsWantANeckWithLevels) {
+  const auto net = [](const std::string& neck) {
+    return built(
+        "{model_type: det, algorithm: DB, Backbone: {name: MobileNetV3, scale: 0.35, "
+        "model_name: small}, Neck: {name: " +
+        neck +
+        ", out_channels: 32}, "
+        "Head: {name: DBHead, aux_in_channels: 32}}");
+  };
+  const auto run = [](const Model& model) {
+    Eager eager;
+    Tape tape(eager, true);
+    return model(tape, Variable::input(noise({1, 3, 64, 64})));
+  };
+  const Outputs out = run(*net("RepLKFPN"));
+  for (const char* name : {"aux_maps_p2", "aux_maps_p3", "aux_maps_p4"})
+    EXPECT_EQ(out.at(name).shape(), (Shape{1, 3, 64, 64})) << name;
+  EXPECT_THROW(run(*net("DBFPN")), train::Error);
+}
+
 TEST(BuildModel, NrtrGuidesATrainingAndSarIsLeftOutWithAWarning) {
   std::vector<std::string> warnings;
   const auto nrtr =

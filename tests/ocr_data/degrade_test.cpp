@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <opencv2/imgproc.hpp>
 
 #include "libtrain/data/dataset.h"
@@ -72,6 +73,19 @@ TEST(Degrade, BoxesMoveWithTheirInk) {
     }
   }
   EXPECT_GT(turned, 60);  // most pages are turned, by more than a rounding
+}
+
+// A turn that suits a page would carry the ends of a line out of the picture.
+TEST(Degrade, LongLinesKeepTheirEnds) {
+  const cv::Mat line(30, 1200, CV_8UC3, cv::Scalar::all(255));
+  for (int i = 0; i < 60; ++i) {
+    Random random = draws(i);
+    const Degraded d = degrade(line, 1, random);
+    for (const double x : {0., 1199.}) {
+      const cv::Vec3d q = d.map * cv::Vec3d(x, 15, 1);
+      EXPECT_LT(std::abs(q[1] / q[2] - 15), 3) << "line " << i;  // of 30
+    }
+  }
 }
 
 TEST(Degrade, TakesTheSmallestPictures) {
