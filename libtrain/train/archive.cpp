@@ -38,7 +38,9 @@ const char* type_name(DType dtype) {
 }
 
 [[noreturn]] void io_error(const std::string& path, const char* what) {
-  throw DeviceError(cat(path, ": cannot ", what, ": ", std::strerror(errno)));
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  throw DeviceError(cat(path, ": cannot ", what, ": ", std::strerror(errno),
+                        full ? " (free some space or choose another folder)" : ""));
 }
 
 std::string folder_of(const std::string& path) {
@@ -71,23 +73,24 @@ bool parse_number(const std::string& text, T& v) {
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
   const std::string temporary = path + ".tmp";
+  const auto give_up = [&](const char* what) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    errno = error;
+    io_error(path, what);
+  };
   {
     const File file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
     if (file.fd < 0) io_error(temporary, "open it");
     for (size_t at = 0; at < bytes.size();) {
       const ssize_t n = ::write(file.fd, bytes.data() + at, bytes.size() - at);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        const int error = errno;
-        ::unlink(temporary.c_str());
-        errno = error;
-        io_error(path, "write it");
-      }
+      if (n < 0) give_up("write it");
       at += static_cast<size_t>(n);
     }
-    if (::fsync(file.fd) != 0) io_error(temporary, "sync it");
+    if (::fsync(file.fd) != 0) give_up("sync it");  // some file systems tell only now
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) io_error(path, "rename it");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename it");
   const File folder{::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (folder.fd >= 0) ::fsync(folder.fd);
 }
