@@ -1,5 +1,5 @@
-// `ocr train` and `ocr export` where nothing more can be written: one clear error, and what was there
-// stays.
+// `ocr train` and `ocr export` where nothing more can be written: one clear error, and what was
+// there stays.
 #include <sys/resource.h>
 
 #include <csignal>
