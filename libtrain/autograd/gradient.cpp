@@ -44,6 +44,7 @@ constexpr Row kGradients[] = {
     {"Attention", attention_gradient},
     {"LstmTrain", lstm_gradient},
     {"Resize", resize_gradient},
+    {"GridSample", grid_sample_gradient},
     {"Dropout", dropout_gradient},
     {"DropPath", dropout_gradient},
     {"CtcLoss", ctc_gradient},

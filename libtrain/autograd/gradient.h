@@ -83,6 +83,7 @@ std::shared_ptr<const Gradient> group_norm_gradient(const Op& op);
 std::shared_ptr<const Gradient> attention_gradient(const Op& op);
 std::shared_ptr<const Gradient> lstm_gradient(const Op& op);
 std::shared_ptr<const Gradient> resize_gradient(const Op& op);
+std::shared_ptr<const Gradient> grid_sample_gradient(const Op& op);
 std::shared_ptr<const Gradient> dropout_gradient(const Op& op);
 std::shared_ptr<const Gradient> ctc_gradient(const Op& op);
 std::shared_ptr<const Gradient> linear_ctc_gradient(const Op& op);
