@@ -13,20 +13,25 @@ using config::Node;
 using config::ReadContext;
 using train::cat;
 
-Model::Model(std::unique_ptr<Backbone> backbone, std::unique_ptr<Neck> neck,
-             std::unique_ptr<Head> head)
-    : backbone_(adopt("backbone", std::move(backbone))),
+Model::Model(std::unique_ptr<Layer> transform, std::unique_ptr<Backbone> backbone,
+             std::unique_ptr<Neck> neck, std::unique_ptr<Head> head)
+    : transform_(transform ? &adopt("transform", std::move(transform)) : nullptr),
+      backbone_(adopt("backbone", std::move(backbone))),
       neck_(neck ? &adopt("neck", std::move(neck)) : nullptr),
       head_(adopt("head", std::move(head))) {}
 
+std::vector<Variable> Model::features(Tape& tape, const Variable& images) const {
+  return backbone_(tape, transform_ ? (*transform_)(tape, images) : images);
+}
+
 Outputs Model::operator()(Tape& tape, const Variable& images) const {
-  const std::vector<Variable> features = backbone_(tape, images);
-  return head_(tape, neck_ ? (*neck_)(tape, features) : Features(features.back()));
+  const std::vector<Variable> found = features(tape, images);
+  return head_(tape, neck_ ? (*neck_)(tape, found) : Features(found.back()));
 }
 
 Outputs Model::guided(Tape& tape, const Variable& images, const Variable& tokens) const {
-  const std::vector<Variable> features = backbone_(tape, images);
-  return head_.guided(tape, neck_ ? (*neck_)(tape, features) : Features(features.back()), tokens);
+  const std::vector<Variable> found = features(tape, images);
+  return head_.guided(tape, neck_ ? (*neck_)(tape, found) : Features(found.back()), tokens);
 }
 
 namespace {
@@ -59,6 +64,15 @@ auto read_and_make(const Node& node, const std::string& path, ReadContext& conte
   for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
   section.node.fail(cat("no ", what, " '", section.name, "' for ", for_what, ": there are ", names,
                         config::did_you_mean(section.name, known)));
+}
+
+std::unique_ptr<Layer> make_transform(const ArchitectureConfig& a, ReadContext& context) {
+  const NamedSection& t = a.transform;
+  if (!t.present() || t.name.empty()) return nullptr;
+  if (a.model_type == "rec" && t.name == "STN_ON")
+    return read_and_make(t.node, "Architecture.Transform", context, StnOptions{}, make_stn);
+  unknown(t, "transform", cat("model_type ", a.model_type), {"STN_ON"},
+          {"TPS", "TSRN", "TBSRN", "GA_SPIN"});
 }
 
 std::unique_ptr<Backbone> make_backbone(const ArchitectureConfig& a, ReadContext& context) {
@@ -208,14 +222,14 @@ std::unique_ptr<Model> build_model(const ArchitectureConfig& a, int64_t classes,
     a.models.fail("distillation (Architecture.Models) is not built: train the student alone");
   if (a.model_type != "det" && a.model_type != "rec" && a.model_type != "cls")
     a.node.fail(cat("Architecture.model_type is '", a.model_type, "': it is det, rec or cls"));
-  if (a.transform.present() && !a.transform.name.empty())
-    a.transform.node.fail(cat("transform '", a.transform.name, "' is not built"));
+  std::unique_ptr<Layer> transform = make_transform(a, context);
   std::unique_ptr<Backbone> backbone = make_backbone(a, context);
   std::unique_ptr<Neck> neck = make_neck(a, *backbone, context);
   if (!neck && a.model_type == "det") a.node.fail("Architecture has no Neck");
   const int64_t in = neck ? neck->channels() : backbone->channels().back();
   std::unique_ptr<Head> head = make_head(a, in, classes, context, with_guides);
-  return std::make_unique<Model>(std::move(backbone), std::move(neck), std::move(head));
+  return std::make_unique<Model>(std::move(transform), std::move(backbone), std::move(neck),
+                                 std::move(head));
 }
 
 }  // namespace ocr::models

@@ -6,6 +6,7 @@
 
 #include "libocr/onnx/export.h"
 #include "libtrain/core/error.h"
+#include "libtrain/ops/grid_sample.h"
 #include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
 #include "libtrain/ops/reduce.h"
@@ -135,6 +136,14 @@ void resize(NodeWriter& w) {
     set(n, "cubic_coeff_a", d.cubic_a);
     set(n, "exclude_outside", int64_t{d.exclude_outside});
   }
+}
+
+void grid_sample(NodeWriter& w) {
+  const GridSampleOptions& o = op_of<GridSampleOp>(w).options;
+  NodeProto& n = plain(w, "GridSample");
+  set(n, "mode", std::string("bilinear"));
+  set(n, "padding_mode", std::string(o.padding == SamplePadding::kZeros ? "zeros" : "border"));
+  set(n, "align_corners", int64_t{o.align_corners});
 }
 
 // ---- Products.
@@ -343,6 +352,7 @@ constexpr Row kRows[] = {
     {"Gelu", unary},
     {"GlobalAveragePool", global_pool},
     {"GlobalMaxPool", global_pool},
+    {"GridSample", grid_sample},
     {"HardSigmoid", unary},
     {"HardSwish", unary},
     {"Identity", same_name},

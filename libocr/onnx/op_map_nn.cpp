@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "libocr/onnx/op_map.h"
+#include "libtrain/ops/grid_sample.h"
 #include "libtrain/ops/move.h"
 #include "libtrain/ops/nn.h"
 #include "libtrain/ops/reduce.h"
@@ -412,6 +413,24 @@ void upsample(NodeBuilder& b) {
   add_resize(b, d, scales, kNoValue);
 }
 
+// ---- GridSample: images, bilinearly.
+
+void grid_sample(NodeBuilder& b) {
+  GridSampleOptions o;
+  const std::string mode = b.attr_string("mode", b.opset < 20 ? "bilinear" : "linear");
+  if (mode != "bilinear" && mode != "linear")
+    b.fail("mode '" + mode.substr(0, 40) + "' is not supported, only bilinear");
+  const std::string padding = b.attr_string("padding_mode", "zeros");
+  if (padding == "zeros")
+    o.padding = SamplePadding::kZeros;
+  else if (padding == "border")
+    o.padding = SamplePadding::kBorder;
+  else
+    b.fail("padding_mode '" + padding.substr(0, 40) + "' is not supported, only zeros and border");
+  o.align_corners = b.attr_int("align_corners", 0) != 0;
+  b.finish(std::make_shared<GridSampleOp>(o), {b.in(0), b.in(1)});
+}
+
 }  // namespace
 
 std::vector<OpRow> nn_rows() {
@@ -441,6 +460,7 @@ std::vector<OpRow> nn_rows() {
       {"Resize", 10, resize_10},
       {"Resize", 11, resize_11},
       {"Upsample", 7, upsample},
+      {"GridSample", 16, grid_sample},
   };
 }
 

@@ -189,6 +189,13 @@ InputSize input_size(const TrainingConfig& config, const models::Model& model) {
   if (const auto fixed = model.image_size()) return {fixed->h, fixed->w};
   if (config.architecture.model_type != "rec") return {};
   const auto shape = line_shape(config);
+  if (model.has_transform()) {  // learnt at one size, and squashed to it
+    if (!shape)
+      config.architecture.transform.node.fail(
+          "lines have no size of their own here: Eval.dataset.transforms needs a resize with "
+          "image_shape");
+    return {(*shape)[0], (*shape)[1]};
+  }
   return {shape ? (*shape)[0] : 48, 0};
 }
 

@@ -51,6 +51,9 @@ void fill(Tensor& t, const Init& init, uint64_t seed, std::string_view name) {
       case Init::Kind::kTruncatedNormal:
         x[i] = static_cast<float>(bound * truncated(random, index));
         break;
+      case Init::Kind::kValues:
+        x[i] = init.values.at(index);
+        break;
     }
   }
 }

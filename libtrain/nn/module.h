@@ -13,7 +13,8 @@ namespace train::nn {
 
 /// How a parameter starts. kKaimingUniform: uniform in +-gain sqrt(3 / fan_in); kKaimingNormal:
 /// normal with deviation gain / sqrt(fan_in); kUniform: uniform in +-gain; kNormal: normal with
-/// deviation gain; kTruncatedNormal: the same cut at two deviations. (He et al. 2015.)
+/// deviation gain; kTruncatedNormal: the same cut at two deviations. (He et al. 2015.) kValues: the
+/// numbers given, one per element.
 struct Init {
   enum class Kind : uint8_t {
     kConstant,
@@ -21,11 +22,13 @@ struct Init {
     kKaimingUniform,
     kKaimingNormal,
     kNormal,
-    kTruncatedNormal
+    kTruncatedNormal,
+    kValues
   };
   Kind kind = Kind::kConstant;
   double gain = 0;  // the value itself for kConstant
   int64_t fan_in = 1;
+  std::vector<float> values = {};
 };
 
 /// Fills `t` from the random stream (seed, name): the values depend on nothing else, not on which

@@ -201,6 +201,57 @@ TEST(BuildModel, RefusalsNameThePlaceAndWhatThereIs) {
               HasSubstr("TPS"));
 }
 
+// Control points at their own places in the result make the spline the image itself.
+TEST(Stn, AtFirstReadsTheImageFromEdgeToEdge) {
+  const auto stn =
+      make_stn({.tps_inputsize = {32, 64}, .tps_outputsize = {20, 40}, .tps_margins = {.01, .01}});
+  stn->initialize(3);
+  stn->train(false);
+  Eager eager;
+  Tape tape(eager, false);
+  const Variable images = Variable::input(noise({2, 3, 48, 96}));
+  const Tensor got = train::reshape(tape, (*stn)(tape, images), {-1}).value();
+  const Variable plain = train::resize_bilinear(tape, images, 20, 40, true);
+  const Tensor wanted = train::reshape(tape, plain, {-1}).value();
+  ASSERT_EQ(got.numel(), wanted.numel());
+  for (int64_t i = 0; i < got.numel(); ++i)
+    ASSERT_NEAR(got.data<float>()[i], wanted.data<float>()[i], 1e-3f) << i;
+}
+
+TEST(Stn, LearnsInEveryLayerOnceItsLastOneHasMoved) {
+  const auto stn =
+      make_stn({.tps_inputsize = {32, 64}, .tps_outputsize = {16, 32}, .tps_margins = {.05, .05}});
+  stn->initialize(3);
+  std::vector<nn::Parameter> parameters = stn->parameters();
+  for (nn::Parameter& p : parameters)
+    if (p.name == "stn_head.stn_fc2.weight") {
+      const Tensor moved = noise(p.variable.shape());
+      std::copy_n(moved.data<float>(), moved.numel(), p.variable.writable().data<float>());
+    }
+  Eager eager;
+  Tape tape(eager, true);
+  const Variable y = (*stn)(tape, Variable::input(noise({4, 3, 32, 64})));
+  tape.backward(train::mean(tape, train::mul(tape, y, y)));
+  for (const nn::Parameter& p : parameters) {
+    double sum = 0;
+    const Tensor& g = p.variable.grad();
+    for (int64_t i = 0; g.defined() && i < g.numel(); ++i) sum += std::abs(g.data<float>()[i]);
+    EXPECT_GT(sum, 0) << p.name;
+  }
+}
+
+TEST(Stn, RefusesSizesItCannotHave) {
+  const std::string start =
+      "Transform: {name: STN_ON, tps_outputsize: [32, 100], tps_margins: [0.05, 0.05], ";
+  const std::string rest = "}, Backbone: {name: MobileNetV3}";
+  EXPECT_THAT(refusal(rec(start + "tps_inputsize: [32, 100]" + rest)),
+              testing::HasSubstr("[32, 64]"));
+  EXPECT_THAT(refusal(rec(start + "tps_inputsize: [32, 64], num_control_points: 3" + rest)),
+              testing::HasSubstr("num_control_points"));
+  EXPECT_THAT(refusal(rec(start + "tps_inputsize: [32, 64], stn_activation: relu" + rest)),
+              testing::HasSubstr("stn_activation"));
+}
+
 // Without the levels the heads would learn nothing, and nothing would say so.
 TEST(BuildModel, AuxiliaryHeadsWantANeckWithLevels) {
   const auto net = [](const std::string& neck) {

@@ -51,6 +51,14 @@ class Numbers {
 
 bool ends_with(const std::string& s, const char* end) { return s.ends_with(end); }
 
+/// x (even i) or y of places in an image, `half` along its upper and as many along its lower edge.
+double edge_place(int64_t i, int64_t half) {
+  const int64_t point = i / 2;
+  const double part = i % 2 == 0 ? static_cast<double>(point % half) / static_cast<double>(half - 1)
+                                 : static_cast<double>(point / half);
+  return .1 + .8 * part;
+}
+
 /// A tensor of a state dict, in Paddle's order of elements.
 Tensor weights(const std::string& name, const Shape& shape) {
   const Numbers u(name);
@@ -61,7 +69,11 @@ Tensor weights(const std::string& name, const Shape& shape) {
   Tensor t(shape);
   for (int64_t i = 0; i < t.numel(); ++i) {
     double v = .1 * u[i];
-    if (shape.rank() > 1)
+    if (ends_with(name, "stn_fc2.weight"))
+      v = .02 * u[i];
+    else if (ends_with(name, "stn_fc2.bias"))
+      v = edge_place(i, t.numel() / 4) + .02 * u[i];
+    else if (shape.rank() > 1)
       v = bound * u[i];
     else if (ends_with(name, "_variance"))
       v = 1 + .5 * u[i];
