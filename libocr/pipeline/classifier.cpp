@@ -5,15 +5,15 @@
 
 namespace ocr {
 
-Classifier::Classifier(Model model, ClassifierInput kind, std::vector<int> degrees)
-    : model_(std::move(model)), kind_(kind), degrees_(std::move(degrees)) {
+Classifier::Classifier(Model model, const ClassifierInput& input, std::vector<int> degrees)
+    : model_(std::move(model)), input_(input), degrees_(std::move(degrees)) {
   if (model_.classes() > 0) check_classes(model_.classes());
   model_.compile();
 }
 
 void Classifier::check_classes(int64_t classes) const {
   if (classes == static_cast<int64_t>(degrees_.size())) return;
-  const bool page = kind_ == ClassifierInput::kDocOrientation;
+  const bool page = input_.kind == ClassifierInput::Kind::kCentre;
   throw train::ConfigError(
       "", 0, 0,
       train::cat(model_.files.onnx, " has ", classes, " classes, but ",
@@ -22,14 +22,13 @@ void Classifier::check_classes(int64_t classes) const {
 
 std::vector<AngleScore> Classifier::classify(int n, int batch, Scratch& scratch,
                                              const std::function<cv::Mat(int)>& crop) const {
-  const ClassifierShape shape = classifier_shape(kind_);
-  const int64_t floats = int64_t{3} * shape.height * shape.width;
+  const int64_t floats = int64_t{3} * input_.height * input_.width;
   std::vector<AngleScore> out;
   for (int first = 0; first < n; first += batch) {
     const int count = std::min(batch, n - first);
-    const train::Feed feed = scratch.input(*model_.net, count, shape.height, shape.width);
+    const train::Feed feed = scratch.input(*model_.net, count, input_.height, input_.width);
     for (int i = 0; i < count; ++i)
-      write_classifier_input(crop(first + i), kind_, feed.tensor.data<float>() + i * floats, 3);
+      write_classifier_input(crop(first + i), input_, feed.tensor.data<float>() + i * floats, 3);
     const train::Tensor& probs = scratch.run(*model_.net, feed);  // [n, classes]
     if (probs.shape().rank() != 2 || probs.shape()[0] != count)
       throw train::ShapeError(train::cat(

@@ -29,11 +29,20 @@ constexpr double kVoteShare = 0.6;
 constexpr int64_t kPageMemory = int64_t{3} << 29;
 
 ClassifierInput line_input(const Model& model, const Options& options) {
-  if (model.input_side(2) == 80) return ClassifierInput::kTextlinePPLCNet;
   const std::vector<int>& shape = options.cls_image_shape;
-  if (shape == std::vector<int>{3, 80, 160}) return ClassifierInput::kTextlinePPLCNet;
-  if (shape == std::vector<int>{3, 48, 192}) return ClassifierInput::kTextlineV2;
-  throw train::ConfigError("", 0, 0, "cls_image_shape is 3,48,192 or 3,80,160");
+  if (model.input_side(2) == 80 || shape == std::vector<int>{3, 80, 160})
+    return ClassifierInput::textline_pplcnet();
+  if (shape.size() != 3 || shape[0] != 3 || shape[1] < 8 || shape[1] > 512 || shape[2] < 8 ||
+      shape[2] > 4096)
+    throw train::ConfigError("", 0, 0, "cls_image_shape is 3,height,width: 8 to 512, 8 to 4096");
+  for (const size_t axis : {1u, 2u}) {
+    const int64_t side = model.input_side(axis + 1);
+    if (side > 0 && side != shape[axis])
+      throw train::ConfigError("", 0, 0,
+                               cat("cls_image_shape says ", axis == 1 ? "height " : "width ",
+                                   shape[axis], ", but ", model.files.onnx, " takes ", side));
+  }
+  return ClassifierInput::padded(shape[1], shape[2]);
 }
 
 // The page that detection and cropping work on, and the way back to the page that was given.
@@ -234,7 +243,7 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
     auto model = load("doc");
     info.models.push_back(model->note);
     page_classifier = std::make_unique<Classifier>(
-        std::move(*model), ClassifierInput::kDocOrientation, options.doc_label_list.value);
+        std::move(*model), ClassifierInput::doc_orientation(), options.doc_label_list.value);
   }
   // A width that was asked for is the least that lines are read at.
   if (options.rec_image_shape.source >= Source::kConfig &&

@@ -85,7 +85,7 @@ class Classifier {
  public:
   /// `degrees`: what each class stands for. Throws train::ConfigError where the model has another
   /// number of classes.
-  Classifier(Model model, ClassifierInput kind, std::vector<int> degrees);
+  Classifier(Model model, const ClassifierInput& input, std::vector<int> degrees);
   /// The most probable class of each crop, as degrees; `crop(i)` is called once per crop.
   std::vector<AngleScore> classify(int n, int batch, Scratch& scratch,
                                    const std::function<cv::Mat(int)>& crop) const;
@@ -95,7 +95,7 @@ class Classifier {
   void check_classes(int64_t classes) const;
 
   Model model_;
-  ClassifierInput kind_;
+  ClassifierInput input_;
   std::vector<int> degrees_;
 };
 

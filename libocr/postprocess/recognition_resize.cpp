@@ -86,37 +86,25 @@ void write_recognition_input(const cv::Mat& crop, const RecognitionSize& size, i
   write_padded(crop, height, size.width, size.text_width, out, ld);
 }
 
-ClassifierShape classifier_shape(ClassifierInput kind) {
-  switch (kind) {
-    case ClassifierInput::kTextlineV2:
-      return {48, 192};
-    case ClassifierInput::kTextlinePPLCNet:
-      return {80, 160};
-    case ClassifierInput::kDocOrientation:
-      return {kDocSide, kDocSide};
-  }
-  throw train::ShapeError("unknown kind of classifier input");
-}
-
-void write_classifier_input(const cv::Mat& image, ClassifierInput kind, float* out, int64_t ld) {
+void write_classifier_input(const cv::Mat& image, const ClassifierInput& input, float* out,
+                            int64_t ld) {
   if (image.empty() || image.type() != CV_8UC3) {
     throw train::ShapeError("a classifier's input is made from a non-empty 8-bit BGR image");
   }
-  const ClassifierShape shape = classifier_shape(kind);
-  switch (kind) {
-    case ClassifierInput::kTextlineV2: {
+  switch (input.kind) {
+    case ClassifierInput::Kind::kPadded: {
       const double columns =
-          std::ceil(shape.height * (image.cols / static_cast<double>(image.rows)));
+          std::ceil(input.height * (image.cols / static_cast<double>(image.rows)));
       const int text_width =
-          std::max(1, static_cast<int>(std::min(columns, static_cast<double>(shape.width))));
-      write_padded(image, shape.height, shape.width, text_width, out, ld);
+          std::max(1, static_cast<int>(std::min(columns, static_cast<double>(input.width))));
+      write_padded(image, input.height, input.width, text_width, out, ld);
       return;
     }
-    case ClassifierInput::kTextlinePPLCNet:
-      write_resized(image, shape.height, shape.width, Normalizer::imagenet_rgb(), out,
-                    shape.width * ld, ld);
+    case ClassifierInput::Kind::kResized:
+      write_resized(image, input.height, input.width, Normalizer::imagenet_rgb(), out,
+                    input.width * ld, ld);
       return;
-    case ClassifierInput::kDocOrientation:
+    case ClassifierInput::Kind::kCentre:
       write_centre(image, out, ld);
       return;
   }

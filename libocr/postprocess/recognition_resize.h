@@ -33,16 +33,27 @@ RecognitionSize recognition_size(int crop_width, int crop_height,
 void write_recognition_input(const cv::Mat& crop, const RecognitionSize& size, int height,
                              float* out, int64_t ld);
 
-enum class ClassifierInput {
-  kTextlineV2,       // 48 x 192, aspect kept, padded, mean = std = 0.5 (ppocr_mobile_v2.0_cls)
-  kTextlinePPLCNet,  // 80 x 160, plain resize, ImageNet in RGB (PP-LCNet textline_ori)
-  kDocOrientation,   // short side 256, centre 224 x 224, ImageNet in RGB (PP-LCNet doc_ori)
+/// What a classifier sees of an image.
+struct ClassifierInput {
+  enum class Kind {
+    kPadded,   // aspect kept, zeros on the right, mean = std = 0.5, BGR
+    kResized,  // plain resize, ImageNet's numbers in RGB
+    kCentre,   // short side 256, the centre of it, ImageNet's numbers in RGB
+  };
+  Kind kind = Kind::kPadded;
+  int height = 48, width = 192;
+
+  /// PaddleOCR's ClsResizeImg (ppocr_mobile_v2.0_cls: 48 x 192).
+  static ClassifierInput padded(int height = 48, int width = 192) {
+    return {Kind::kPadded, height, width};
+  }
+  /// PP-LCNet textline_ori.
+  static ClassifierInput textline_pplcnet() { return {Kind::kResized, 80, 160}; }
+  /// PP-LCNet doc_ori.
+  static ClassifierInput doc_orientation() { return {Kind::kCentre, 224, 224}; }
 };
-struct ClassifierShape {
-  int height, width;
-};
-ClassifierShape classifier_shape(ClassifierInput kind);
-/// Writes an image (8UC3) as [height, width, 3] of classifier_shape(kind), pixel stride `ld` >= 3.
-void write_classifier_input(const cv::Mat& image, ClassifierInput kind, float* out, int64_t ld);
+/// Writes an image (8UC3) as [height, width, 3] of `input`, pixel stride `ld` >= 3.
+void write_classifier_input(const cv::Mat& image, const ClassifierInput& input, float* out,
+                            int64_t ld);
 
 }  // namespace ocr

@@ -157,10 +157,10 @@ class Metadata {
                   half ? "0.5,0.5,0.5" : "0.229,0.224,0.225");
     shape("ocr.cls_image_shape", {});
     const std::string& s = all["image_shape"];
-    if (s != "3,48,192" && s != "3,80,160")
+    if (!half && s != "3,80,160")
       warnings_.push_back(cat("lines of ", s,
-                              ": `ocr infer` gives a classifier 3,48,192 or "
-                              "3,80,160"));
+                              " normalised by ImageNet's numbers: `ocr infer` "
+                              "has these at 3,80,160 only"));
   }
 
  private:

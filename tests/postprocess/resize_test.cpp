@@ -176,19 +176,18 @@ TEST(RecognitionResize, PaddingIsZeroAfterNormalisation) {
 
 TEST(ClassifierInput, Shapes) {
   cv::Mat image(30, 600, CV_8UC3, cv::Scalar(10, 20, 250));
-  for (const auto kind : {ClassifierInput::kTextlineV2, ClassifierInput::kTextlinePPLCNet,
-                          ClassifierInput::kDocOrientation}) {
-    const ClassifierShape s = classifier_shape(kind);
+  for (const auto& s : {ClassifierInput::padded(), ClassifierInput::padded(32, 320),
+                        ClassifierInput::textline_pplcnet(), ClassifierInput::doc_orientation()}) {
     std::vector<float> out(static_cast<size_t>(s.height * s.width * 3), NAN);
-    write_classifier_input(image, kind, out.data(), 3);
+    write_classifier_input(image, s, out.data(), 3);
     for (float v : out) ASSERT_TRUE(std::isfinite(v));
-    if (kind == ClassifierInput::kTextlineV2) {
+    if (s.kind == ClassifierInput::Kind::kPadded) {
       EXPECT_NEAR(out[2], 250 / 127.5 - 1, 1e-6);
     } else {
       EXPECT_NEAR(out[0], (250 / 255.0 - 0.485) / 0.229, 1e-5) << "red first";
     }
   }
-  EXPECT_THROW(write_classifier_input(cv::Mat(), ClassifierInput::kTextlineV2, nullptr, 3),
+  EXPECT_THROW(write_classifier_input(cv::Mat(), ClassifierInput::padded(), nullptr, 3),
                train::ShapeError);
 }
 
@@ -197,7 +196,7 @@ TEST(ClassifierInput, CentreOfALongPage) {
   cv::Mat image(40, 8000, CV_8UC3, cv::Scalar(0, 0, 0));
   image(cv::Rect(3900, 0, 200, 40)).setTo(cv::Scalar(255, 255, 255));
   std::vector<float> out(224 * 224 * 3);
-  write_classifier_input(image, ClassifierInput::kDocOrientation, out.data(), 3);
+  write_classifier_input(image, ClassifierInput::doc_orientation(), out.data(), 3);
   for (float v : out) ASSERT_GT(v, 2.0f);
 }
 
