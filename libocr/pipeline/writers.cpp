@@ -183,13 +183,15 @@ std::string score_text(double score) {
   return buffer;
 }
 
-std::string tsv_lines(const PageResult& page, const std::string& key) {
+std::string tsv_lines(const PageResult& page, const RunInfo& run, const std::string& key) {
   std::string out;
   int n = 0;
+  const bool angle = run.task == "cls";  // in place of text
   for (const TextLine& line : page.lines) {
     out += field(key) + "\t" + std::to_string(page.index + 1) + "\t" + std::to_string(++n) + "\t" +
-           score_text(line.score) + "\t" + dump(points_json(line.points)) + "\t" +
-           field(line.text) + "\n";
+           score_text(angle ? line.angle_score : line.score) + "\t" +
+           dump(points_json(line.points)) + "\t" +
+           (angle ? std::to_string(line.angle) : field(line.text)) + "\n";
   }
   return out;
 }
@@ -253,7 +255,7 @@ std::string write_page(const DocumentResult& document, const PageResult& page, c
     case Format::kText:
       return text_lines(page, run, key);
     case Format::kTsv:
-      return tsv_lines(page, key);
+      return tsv_lines(page, run, key);
     case Format::kPaddle:
       return paddle_line(page, page_key(document, page, key));
     case Format::kPaddle3:

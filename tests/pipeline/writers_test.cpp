@@ -67,6 +67,19 @@ TEST(Writers, Tsv) {
             "page.png\t1\t2\t0.5000\t[[1,20],[30,20],[30,30],[1,30]]\t茶\n");
 }
 
+TEST(Writers, TsvOfClassificationHasTheAngle) {
+  RunInfo r = run();
+  r.task = "cls";
+  DocumentResult d = example();
+  d.pages[0].lines.resize(1);
+  d.pages[0].lines[0] = {};
+  d.pages[0].lines[0].points = {{0, 0}, {40, 0}, {40, 12}, {0, 12}};
+  d.pages[0].lines[0].angle = 180;
+  d.pages[0].lines[0].angle_score = .75;
+  EXPECT_EQ(write_document(d, r, Format::kTsv, "page.png"),
+            "page.png\t1\t1\t0.7500\t[[0,0],[40,0],[40,12],[0,12]]\t180\n");
+}
+
 TEST(Writers, PaddleLineIsWhatPaddleOcrWrites) {
   EXPECT_EQ(write_document(example(), run(), Format::kPaddle, "in/page.png"),
             "in/page.png\t[{\"transcription\":\"Tea\\t\\\"1\\\"\",\"points\":[[1,2],[41,2],[41,12],"
