@@ -63,8 +63,9 @@ void solve(Matrix& a, Matrix& b) {
     for (double& v : b[k]) v /= a[k][k];
 }
 
-// [H W, points]: the place in the image that a pixel of the result is read at is the row's product with the points'
-// places in the image. The spline through the points is linear in them, and what it is made of is fixed.
+// [H W, points]: the place in the image that a pixel of the result is read at is the row's product
+// with the points' places in the image. The spline through the points is linear in them, and what
+// it is made of is fixed.
 Tensor spline_matrix(const std::vector<Place>& control, int h, int w) {
   const size_t points = control.size(), n = points + 3;
   Matrix kernel, pixels(n);
@@ -118,7 +119,8 @@ class Convolutions final : public Layer {
 
 class NormedLinear final : public Layer {
  public:
-  NormedLinear(int64_t in, int64_t out) : linear_(add<nn::Linear>("0", in, out)), norm_(add<BatchNorm>("1", out)) {
+  NormedLinear(int64_t in, int64_t out)
+      : linear_(add<nn::Linear>("0", in, out)), norm_(add<BatchNorm>("1", out)) {
     linear_.each_parameter([](nn::Parameter& p) {
       p.init = p.name == "weight" ? nn::Init{nn::Init::Kind::kNormal, .001} : nn::Init{};
     });
@@ -147,7 +149,8 @@ class Localization final : public Block {
     for (const Place& p : edge_points(points, .01, .01))
       for (const double v : {p.x, p.y})
         edges.values.push_back(static_cast<float>(sigmoid ? -std::log(1 / v - 1) : v));
-    second_.each_parameter([&](nn::Parameter& p) { p.init = p.name == "weight" ? nn::Init{} : edges; });
+    second_.each_parameter(
+        [&](nn::Parameter& p) { p.init = p.name == "weight" ? nn::Init{} : edges; });
   }
   Variable operator()(Tape& tape, const Variable& images) const {
     const Variable x = first_(tape, train::flatten(tape, convolutions_(tape, images)));
@@ -171,7 +174,8 @@ class Stn final : public Layer {
         out_(o.tps_outputsize[0], o.tps_outputsize[1]),
         head_(add<Localization>("stn_head", o.num_control_points, o.stn_activation == "sigmoid")),
         spline_(Variable::constant(
-            spline_matrix(edge_points(o.num_control_points, o.tps_margins[0], o.tps_margins[1]), out_.h, out_.w))) {}
+            spline_matrix(edge_points(o.num_control_points, o.tps_margins[0], o.tps_margins[1]),
+                          out_.h, out_.w))) {}
 
   Variable operator()(Tape& tape, const Variable& images) const override {
     const Variable points = head_(tape, train::resize_bilinear(tape, images, in_.h, in_.w, true));
@@ -195,16 +199,18 @@ std::unique_ptr<Layer> make_stn(const StnOptions& o) {
   const auto need = [](bool ok, const char* what) {
     if (!ok) throw train::Error(cat("STN_ON: ", what));
   };
-  need(o.tps_inputsize == std::vector{32, 64}, "tps_inputsize must be [32, 64]: the net has no other size");
+  need(o.tps_inputsize == std::vector{32, 64},
+       "tps_inputsize must be [32, 64]: the net has no other size");
   need(o.tps_outputsize.size() == 2 && o.tps_outputsize[0] > 1 && o.tps_outputsize[1] > 1 &&
            o.tps_outputsize[0] <= 1024 && o.tps_outputsize[1] <= 4096,
        "tps_outputsize must be [height, width], 2 to 1024 and 2 to 4096");
   need(o.num_control_points >= 4 && o.num_control_points <= 256 && o.num_control_points % 2 == 0,
        "num_control_points must be even, 4 to 256");
-  need(o.tps_margins.size() == 2 && o.tps_margins[0] >= 0 && o.tps_margins[0] < .5 && o.tps_margins[1] >= 0 &&
-           o.tps_margins[1] < .5,
+  need(o.tps_margins.size() == 2 && o.tps_margins[0] >= 0 && o.tps_margins[0] < .5 &&
+           o.tps_margins[1] >= 0 && o.tps_margins[1] < .5,
        "tps_margins must be [x, y], each from 0 to below 0.5");
-  need(o.stn_activation == "none" || o.stn_activation == "sigmoid", "stn_activation is none or sigmoid");
+  need(o.stn_activation == "none" || o.stn_activation == "sigmoid",
+       "stn_activation is none or sigmoid");
   return std::make_unique<Stn>(o);
 }
 

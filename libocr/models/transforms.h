@@ -8,9 +8,10 @@
 
 namespace ocr::models {
 
-/// SVTR's rectification (PaddleOCR's STN_ON): a small net finds control points along the upper and the lower
-/// edge of the text, and the image is read along the thin-plate spline through them (Shi et al. 2016; Jaderberg
-/// et al. 2015). Images [N, 3, H, W] of any size become [N, 3, tps_outputsize].
+/// SVTR's rectification (PaddleOCR's STN_ON): a small net finds control points along the upper and
+/// the lower edge of the text, and the image is read along the thin-plate spline through them (Shi
+/// et al. 2016; Jaderberg et al. 2015). Images [N, 3, H, W] of any size become [N, 3,
+/// tps_outputsize].
 struct StnOptions {
   std::vector<int> tps_inputsize;   // [height, width] that the small net sees: 32, 64
   std::vector<int> tps_outputsize;  // [height, width] of the result
