@@ -3,7 +3,8 @@
 processes, equal threads, medians of the rounds.
 
 usage: nets.py OCR MODELS_DIR [--threads 1,2] [--rounds 5] [--seconds 1.5] [--quick] [--cpu-time]
-Prints the CPU, the probed peak and bandwidth, a Markdown table (ms, and the fastest peer's time / ours), and the geometric means."""
+Prints the CPU, the probed peak and bandwidth, a Markdown table (ms, the fastest peer's time / ours, and ours as a share of the probed
+peak of multiply-adds, by the operations that are left after the passes), and the geometric means."""
 import argparse
 import json
 import math
@@ -69,15 +70,17 @@ def measure(runner, model, folded, shape, threads):
 
 def cell(name, model, folded, shape, threads):
     """Prints a row; returns ours and each peer's time / ours, medians of the rounds."""
-    times = {r: [] for r in ("ours", *PEERS)}
+    times, shares = {r: [] for r in ("ours", *PEERS)}, []
     for _ in range(a.rounds):
         for runner in times:
             result = measure(runner, model, folded, shape, threads)
             times[runner].append(result["cpu_ms" if a.cpu_time and threads == 1 else "median_ms"])
+            if runner == "ours":
+                shares.append(100e3 * result["gflop"] / times[runner][-1] / result["peak_gflops"])
     m = {k: statistics.median(v) for k, v in times.items()}
     ratios = {k: statistics.median(p / o for p, o in zip(times[k], times["ours"])) for k in PEERS}
-    print(f"| {name} | {shape} | {threads} | " + " | ".join(f"{v:.2f}" for v in m.values()) + f" | {min(ratios.values()):.2f} |",
-          flush=True)
+    print(f"| {name} | {shape} | {threads} | " + " | ".join(f"{v:.2f}" for v in m.values()) + f" | {min(ratios.values()):.2f} | "
+          f"{statistics.median(shares):.0f} % |", flush=True)
     return ratios
 
 
@@ -89,8 +92,8 @@ def main():
     print(f"CPU: {cpu()}; load {os.getloadavg()[0]:.1f}; ", end="")
     probe = run([a.ocr, "bench", "--model", present[0][1], "--shape", present[0][2][0], "--runs", "1", "--json"])
     print(f"peak {probe['peak_gflops']:.0f} GFLOP/s, read {probe['bandwidth_gbs']:.0f} GB/s on one core, kernels {probe['isa']}\n")
-    print("| net | input | threads | ours ms | " + " | ".join(PEERS.values()) + " | fastest peer / ours |")
-    print("|---" * (5 + len(PEERS)) + "|", flush=True)
+    print("| net | input | threads | ours ms | " + " | ".join(PEERS.values()) + " | fastest peer / ours | of the peak |")
+    print("|---" * (6 + len(PEERS)) + "|", flush=True)
     means = {}
     with tempfile.TemporaryDirectory() as folder:
         folded = folded_copies([model for _, model, _ in present], folder)
