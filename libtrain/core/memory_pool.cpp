@@ -6,10 +6,6 @@ namespace train {
 namespace {
 
 constexpr size_t kSmallest = 256;
-// Blocks of shapes that no longer come would wait for ever where every batch has a width of its
-// own. Twice leaves room for a step of one shape, whose blocks together exceed its peak somewhat.
-constexpr size_t kMostOfPeak = 2;
-constexpr size_t kAlwaysKept = size_t{64} << 20;
 
 size_t class_of(size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
@@ -26,7 +22,6 @@ Tensor MemoryPool::tensor(const Shape& shape, DType dtype) {
 std::shared_ptr<Storage> MemoryPool::storage(size_t bytes) {
   const size_t size = class_of(bytes);
   std::unique_ptr<Storage> block;
-  bool too_much = false;
   {
     const std::lock_guard lock(mutex_);
     if (auto& blocks = free_[size]; !blocks.empty()) {
@@ -36,10 +31,7 @@ std::shared_ptr<Storage> MemoryPool::storage(size_t bytes) {
     }
     stats_.used += size;
     stats_.peak = std::max(stats_.peak, stats_.used);
-    too_much = !block && stats_.kept > kAlwaysKept &&
-               stats_.used + stats_.kept > kMostOfPeak * stats_.peak;
   }
-  if (too_much) trim();
   if (!block) block = std::make_unique<Storage>(size);
   return {block.release(), [pool = shared_from_this()](Storage* s) { pool->give_back(s); }};
 }

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 namespace train {
 namespace {
 
@@ -27,35 +25,6 @@ TEST(MemoryPool, KeepsWhatIsFreedForTheNextOfItsClass) {
   EXPECT_NE(pool->tensor({3000}).raw(), first);
   pool->trim();
   EXPECT_EQ(pool->stats().kept, 0u);
-}
-
-TEST(MemoryPool, SizesThatNoLongerComeGoBack) {
-  const auto pool = MemoryPool::create();
-  const size_t largest = size_t{64} << 20;
-  for (size_t bytes = largest; bytes > largest / 8; bytes -= largest / 64) {
-    const Tensor t = pool->tensor({static_cast<int64_t>(bytes)}, DType::kU8);
-    const MemoryPool::Stats s = pool->stats();
-    EXPECT_LE(s.used + s.kept, 2 * s.peak) << bytes;
-  }
-  EXPECT_EQ(pool->stats().peak, largest);
-}
-
-TEST(MemoryPool, OneStepsSizesStay) {
-  const auto pool = MemoryPool::create();
-  const auto step = [&] {
-    std::vector<const void*> places;
-    for (const int64_t mib : {48, 24, 12}) {
-      const Tensor a = pool->tensor({mib << 20}, DType::kU8),
-                   b = pool->tensor({mib << 20}, DType::kU8);
-      places.insert(places.end(), {a.raw(), b.raw()});
-    }
-    return places;
-  };
-  step();
-  const auto second = step();
-  const size_t kept = pool->stats().kept;
-  EXPECT_EQ(step().size(), second.size());
-  EXPECT_EQ(pool->stats().kept, kept);
 }
 
 TEST(MemoryPool, TensorsMayOutliveIt) {
