@@ -29,8 +29,8 @@ Pads resolve_pads(Infos inputs) {
     const int a = x.axis(axes[k]);
     p.begin[a] = given[k];
     p.end[a] = given[k + axes.size()];
-    require(std::abs(p.begin[a]) < kMaxPad && std::abs(p.end[a]) < kMaxPad,
-            "Pad: a pad is out of range");
+    for (const int64_t pad : {p.begin[a], p.end[a]})
+      require(-kMaxPad < pad && pad < kMaxPad, "Pad: a pad is out of range");
   }
   return p;
 }
