@@ -1,6 +1,6 @@
 // Times training steps of whole nets on made-up data, and writes weights and data for a peer that
 // is to do the same steps (scripts/bench/train.py).
-// usage: train_nets NET [--batch N] [--steps N] [--threads N] [--write FILE] [--ops]
+// usage: train_nets NET [--batch N] [--steps N] [--threads N] [--write FILE] [--ops] [--bf16]
 //   NET: kNets below, mlp, cnn, text_classifier, ctc_6625 or ctc_97; "probe" measures the machine.
 // Nothing is dropped at random and no weight decays, so that a peer's losses must be the same.
 #include <sys/resource.h>
@@ -18,6 +18,7 @@
 
 #include "apps/ocr/probe.h"
 #include "libocr/models/model.h"
+#include "libtrain/amp/autocast.h"
 #include "libtrain/autograd/ctc.h"
 #include "libtrain/autograd/map_loss.h"
 #include "libtrain/config/training.h"
@@ -34,7 +35,7 @@ struct Options {
   std::string net, write;
   int64_t batch = 0;  // 0: the net's own
   int steps = 5, threads = 1;
-  bool ops = false;
+  bool ops = false, bf16 = false;
 };
 
 // A net with its loss, and its batch by name.
@@ -282,6 +283,8 @@ Options parse(int argc, char** argv) {
       o.threads = std::atoi(next().c_str());
     else if (a == "--write")
       o.write = next();
+    else if (a == "--bf16")
+      o.bf16 = true;
     else if (a == "--ops")
       o.ops = true;
     else if (a[0] == '-')
@@ -307,6 +310,7 @@ void run(const Options& o) {
   else
     optimizer = std::make_unique<optim::Adam>(job.model->parameters(),
                                               optim::AdamOptions{.learning_rate = 1e-3});
+  const amp::Autocast autocast({.dtype = DType::kBF16});
   Eager eager(size_t{1} << 30);
   std::string losses, times, cpu_times;
   double profiled = 0;
@@ -318,6 +322,7 @@ void run(const Options& o) {
     const auto start = std::chrono::steady_clock::now();
     const std::clock_t cpu_start = std::clock();
     Tape tape(eager, true, static_cast<uint64_t>(step));
+    if (o.bf16) tape.set_autocast(&autocast);
     const Variable loss = job.loss(tape, batch);
     optimizer->clear_grad();
     tape.backward(loss);

@@ -481,7 +481,7 @@ void each(Self& s, Visit&& v) {
   v(S{"precision",
       "Resources",
       "TYPE",
-      "arithmetic of the nets: fp32 (also auto), or bf16 with AVX512-BF16 (unrun on such CPUs)",
+      "arithmetic of the nets: fp32 (also auto), or bf16 with AVX512-BF16",
       {"auto", "fp32", "bf16", "fp16", "int8"},
       {}},
     s.precision);

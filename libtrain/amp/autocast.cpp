@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "libtrain/autograd/gradient.h"
+#include "libtrain/cpu/isa.h"
 
 namespace train {
 namespace amp {
@@ -83,6 +84,12 @@ bool Autocast::lowers(std::string_view op) const {
   if (has(options_.black_list, op)) return false;
   return std::ranges::find(kProducts, op) != kProducts.end() || has(options_.white_list, op);
 }
+
+bool Autocast::multiplies_bf16() const {
+  return options_.dtype == DType::kBF16 && !options_.round_only && cpu::has_bf16();
+}
+
+bool Autocast::named(std::string_view op) const { return has(options_.white_list, op); }
 
 }  // namespace amp
 

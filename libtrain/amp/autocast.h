@@ -29,6 +29,7 @@ struct AutocastOptions {
   DType dtype = DType::kBF16;                // kF16 or kBF16
   std::vector<std::string> black_list = {};  // op types that stay in f32 besides the usual ones
   std::vector<std::string> white_list = {};  // op types that take 16-bit operands besides the usual
+  bool round_only = false;  // rounds around f32 ops even where the CPU multiplies bf16
 };
 
 /// The policy of mixed precision (Micikevicius et al. 2018): products (convolution, matrix product,
@@ -36,15 +37,22 @@ struct AutocastOptions {
 /// statistics, softmax and losses, works in f32. Weights stay f32 and are rounded where they are
 /// used: they are their own master copies, and updates smaller than a 16-bit step are not lost.
 ///
-/// Values stay in f32 memory, so this computes what 16-bit training computes without its speed: the
-/// path for CPUs without 16-bit arithmetic, and the reference for kernels that have it. An op that
-/// is on neither list, an addition say, gives full f32 where 16-bit training would round once more.
+/// Values stay in f32 memory. In bf16, where cpu::has_bf16(), products whose kernels multiply bf16
+/// (Op::in_bf16) run so, and so do their gradients: factors are rounded as they are read, sums,
+/// biases and results are f32; products without such kernels (attention, depthwise convolutions)
+/// are f32 throughout. Else operands, results and gradients are rounded around f32 ops: what 16-bit
+/// training computes without its speed, and the reference for the kernels. An op that is on neither
+/// list, an addition say, gives full f32 where 16-bit training would round once more.
 class Autocast {
  public:
   /// Throws ConfigError on a dtype that is not of 16 bits, or an op on both lists.
   explicit Autocast(const AutocastOptions& options);
   /// True when the op's f32 operands and results are rounded.
   bool lowers(std::string_view op) const;
+  /// True when products multiply bf16 instead of rounding around f32 ops.
+  bool multiplies_bf16() const;
+  /// True when the user named the op: it is rounded wherever no kernel multiplies bf16.
+  bool named(std::string_view op) const;
   const std::shared_ptr<const Op>& round() const { return round_; }
   DType dtype() const { return options_.dtype; }
 

@@ -1,12 +1,14 @@
 #include "libtrain/autograd/conv_weight_grad.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/row_product.h"
 #include "libtrain/autograd/weight_gemm.h"
+#include "libtrain/cpu/packed.h"
 #include "libtrain/ops/common.h"
 
 namespace train {
@@ -14,6 +16,7 @@ namespace {
 
 // Planes and padded dy of one batch slice stay below this, unless one image alone needs more.
 constexpr int64_t kSliceFloats = int64_t{2} << 20;
+constexpr int64_t kSlack = 4;  // bytes
 
 // A tap's plane (stride phase) and its shift in the plane, along one axis.
 struct TapAxis {
@@ -23,7 +26,10 @@ struct TapAxis {
 struct Problem {
   int64_t n, h, w, cin, cout, groups, oh, ow;
   std::array<int, 2> kernel, stride, dilation, before;
+  cpu::Precision precision;
 
+  bool bf16() const { return precision == cpu::Precision::kBf16; }
+  int64_t element() const { return bf16() ? 2 : 4; }  // bytes of one in a plane
   int64_t ci() const { return cin / groups; }
   int64_t co() const { return cout / groups; }
   TapAxis tap(int axis, int k) const {
@@ -34,6 +40,8 @@ struct Problem {
   int64_t plane_h() const { return oh + max_shift(0); }
   int64_t plane_w() const { return ow + max_shift(1); }
   int64_t plane() const { return plane_h() * plane_w(); }
+  // Elements between the planes of two channels of `images` images.
+  int64_t plane_stride(int64_t images) const { return (images * plane() + 1) / 2 * 2; }
   // No tap reaches beyond its own output pixel (1x1): dy serves as it is.
   bool unpadded() const { return plane_h() == oh && plane_w() == ow; }
   // x and dy have the same pixels: a product over them, with nothing to shift or pad.
@@ -55,8 +63,8 @@ struct Problem {
 
 // One row of one phase's planes, all channels: plane[c * ld + q] = x at column q * stride + phase -
 // pad, zero outside the image. x: row of the image, [w, cin], or null for a row outside.
-void fill_plane_row(const Problem& p, const float* x, int phase, float* plane, int64_t ld) {
-  const int64_t width = p.plane_w();
+void fill_plane_row(const Problem& p, const float* x, int phase, char* plane, int64_t ld) {
+  const int64_t width = p.plane_w(), size = p.element();
   const int64_t offset = phase - p.before[1], stride = p.stride[1];
   // Columns [q0, q1) lie inside the image.
   int64_t q0 = 0, q1 = 0;
@@ -65,29 +73,41 @@ void fill_plane_row(const Problem& p, const float* x, int phase, float* plane, i
     q1 = std::clamp<int64_t>(p.w > offset ? (p.w - offset + stride - 1) / stride : 0, q0, width);
   }
   for (int64_t c = 0; c < p.cin; ++c) {
-    float* row = plane + c * ld;
-    std::fill(row, row + q0, 0.f);
-    std::fill(row + q1, row + width, 0.f);
+    char* row = plane + c * ld * size;
+    std::memset(row, 0, static_cast<size_t>(q0 * size));
+    std::memset(row + q1 * size, 0, static_cast<size_t>((width - q1) * size));
   }
-  constexpr int64_t kTile = 16;  // pixels whose cache lines are reused over the channels
-  for (int64_t t0 = q0; t0 < q1; t0 += kTile) {
-    const int64_t t1 = std::min(t0 + kTile, q1);
-    for (int64_t c = 0; c < p.cin; ++c)
-      for (int64_t q = t0; q < t1; ++q) plane[c * ld + q] = x[(q * stride + offset) * p.cin + c];
-  }
+  const cpu::KernelTable& t = cpu::kernels(p.precision);
+  constexpr int64_t kTile = 32;
+  float tile[kTile * kTile];
+  for (int64_t q = q0; q < q1; q += kTile)
+    for (int64_t c = 0; c < p.cin; c += kTile) {
+      const int64_t pixels = std::min(kTile, q1 - q), channels = std::min(kTile, p.cin - c);
+      const float* from = x + (q * stride + offset) * p.cin + c;
+      char* to = plane + (c * ld + q) * size;
+      if (!p.bf16()) {
+        t.transpose2d(from, stride * p.cin, reinterpret_cast<float*>(to), ld, pixels, channels);
+        continue;
+      }
+      t.transpose2d(from, stride * p.cin, tile, kTile, pixels, channels);
+      for (int64_t i = 0; i < channels; ++i)
+        t.round_words(tile + i * kTile, pixels, to + i * ld * size);
+    }
 }
 
 // Planes of `images` images: [phase][cin][images][plane_h][plane_w].
-void fill_planes(const Problem& p, const float* x, int64_t images, float* planes) {
+void fill_planes(const Problem& p, const float* x, int64_t images, char* planes) {
   const auto phases = p.phases();
-  const int64_t rows = p.plane_h(), ld = images * p.plane();
+  const int64_t rows = p.plane_h(), ld = p.plane_stride(images), size = p.element();
+  // What an odd sum's last pair reads beyond the planes.
+  std::memset(planes + static_cast<int64_t>(phases.size()) * p.cin * ld * size, 0, kSlack);
   parallel_for(images * rows, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t image = i / rows, r = i % rows;
       for (size_t f = 0; f < phases.size(); ++f) {
         const int64_t y = r * p.stride[0] + phases[f][0] - p.before[0];
         const float* row = y < 0 || y >= p.h ? nullptr : x + (image * p.h + y) * p.w * p.cin;
-        float* plane = planes + static_cast<int64_t>(f) * p.cin * ld + i * p.plane_w();
+        char* plane = planes + (static_cast<int64_t>(f) * p.cin * ld + i * p.plane_w()) * size;
         fill_plane_row(p, row, phases[f][1], plane, ld);
       }
     }
@@ -123,7 +143,7 @@ void scatter_group(const Problem& p, int64_t group, const float* sums, float* dw
 }
 
 // The rows of A for one group: every tap's shifted planes.
-std::vector<RowGroup> tap_rows(const Problem& p, int64_t group, const float* planes, int64_t ld) {
+std::vector<RowGroup> tap_rows(const Problem& p, int64_t group, const char* planes, int64_t ld) {
   const auto phases = p.phases();
   std::vector<RowGroup> rows;
   for (int ky = 0; ky < p.kernel[0]; ++ky)
@@ -131,20 +151,23 @@ std::vector<RowGroup> tap_rows(const Problem& p, int64_t group, const float* pla
       const TapAxis ty = p.tap(0, ky), tx = p.tap(1, kx);
       const auto phase = std::ranges::find(phases, std::array{ty.phase, tx.phase}) - phases.begin();
       rows.push_back(
-          {planes + (phase * p.cin + group * p.ci()) * ld + ty.shift * p.plane_w() + tx.shift, ld,
-           p.ci()});
+          {planes + ((phase * p.cin + group * p.ci()) * ld + ty.shift * p.plane_w() + tx.shift) *
+                        p.element(),
+           ld, p.ci()});
     }
   return rows;
 }
 
-// Layout of the workspace: planes, padded dy, sums of all groups.
+// Layout of the workspace, in floats: planes, padded dy, sums of all groups.
 struct DenseBuffers {
   int64_t slice, planes, padded, sums;
 
   explicit DenseBuffers(const Problem& p) {
     const size_t phases = p.phases().size();
     slice = images_per_slice(p, phases);
-    planes = static_cast<int64_t>(phases) * p.cin * slice * p.plane();
+    const int64_t bytes =
+        static_cast<int64_t>(phases) * p.cin * p.plane_stride(slice) * p.element() + kSlack;
+    planes = (bytes + 63) / 64 * 16;
     padded = p.unpadded() ? 0 : slice * p.plane() * p.cout;
     sums = int64_t{p.kernel[0]} * p.kernel[1] * p.ci() * p.cout;
   }
@@ -154,19 +177,20 @@ struct DenseBuffers {
 void dense_weight_grad(const Problem& p, const float* x, const float* dy, float* dw,
                        float* workspace) {
   const DenseBuffers sizes(p);
-  float *planes = workspace, *padded = planes + sizes.planes, *sums = padded + sizes.padded;
+  auto* planes = reinterpret_cast<char*>(workspace);
+  float *padded = workspace + sizes.planes, *sums = padded + sizes.padded;
   const int64_t group_sums = sizes.sums / p.groups;
   for (int64_t i = 0; i < p.n; i += sizes.slice) {
     const int64_t images = std::min(sizes.slice, p.n - i);
     fill_planes(p, x + i * p.h * p.w * p.cin, images, planes);
     const float* out_grad = dy + i * p.oh * p.ow * p.cout;
     if (!p.unpadded()) pad_output_grad(p, std::exchange(out_grad, padded), images, padded);
-    const int64_t ld = images * p.plane();
+    const int64_t ld = p.plane_stride(images);
     // The last output pixel ends the sum: beyond it a shifted plane would run out.
     const int64_t length = (images - 1) * p.plane() + (p.oh - 1) * p.plane_w() + p.ow;
     for (int64_t g = 0; g < p.groups; ++g)
       weight_gemm(tap_rows(p, g, planes, ld), out_grad + g * p.co(), p.cout, length, p.co(),
-                  sums + g * group_sums, i > 0);
+                  sums + g * group_sums, i > 0, p.precision);
   }
   for (int64_t g = 0; g < p.groups; ++g) scatter_group(p, g, sums + g * group_sums, dw);
 }
@@ -239,13 +263,14 @@ std::unique_ptr<Plan> ConvWeightGradOp::plan(Infos inputs, Infos, PackCache&) co
                   .kernel = {static_cast<int>(w[2]), static_cast<int>(w[3])},
                   .stride = window.strides,
                   .dilation = window.dilations,
-                  .before = {pads[0], pads[1]}};
+                  .before = {pads[0], pads[1]},
+                  .precision = precision};
   if (p.ci() == 1 && p.co() == 1)
     return make_plan([p](Views in, Views out, void*) {
       depthwise_weight_grad(p, in[0].as<float>(), in[1].as<float>(), out[0].as<float>());
     });
   if (p.is_pointwise()) {
-    const RowProduct product{p.n * p.h * p.w, p.cout, p.cin};
+    const RowProduct product{p.n * p.h * p.w, p.cout, p.cin, precision};
     return make_plan(
         [product](Views in, Views out, void* workspace) {
           product.run(in[1].as<float>(), in[0].as<float>(), out[0].as<float>(), false, workspace);

@@ -92,6 +92,7 @@ struct Eager::Prepared {
 struct Eager::OpState {
   std::shared_ptr<const Op> op;
   std::shared_ptr<const Gradient> gradient;
+  std::shared_ptr<const Op> bf16;
   std::vector<Pin> pins;  // one per constant input, in order
   size_t constant_bytes = 0;
   Packs packs;
@@ -274,6 +275,12 @@ std::shared_ptr<const Gradient> Eager::gradient(const std::shared_ptr<const Op>&
   OpState& state = state_of(op);
   if (!state.gradient) state.gradient = make_gradient(*op);
   return state.gradient;
+}
+
+std::shared_ptr<const Op> Eager::in_bf16(const std::shared_ptr<const Op>& op) {
+  OpState& state = state_of(op);
+  if (!state.bf16) state.bf16 = op->in_bf16();
+  return state.bf16;
 }
 
 Eager::Stats Eager::stats() const {

@@ -76,6 +76,9 @@ class Eager {
   /// `a` in the wanted layout: itself where both read alike, else a reordered copy.
   Array to_layout(const Array& a, Layout layout);
 
+  /// The op's bf16 form (Op::in_bf16), made once; null where it has none.
+  std::shared_ptr<const Op> in_bf16(const std::shared_ptr<const Op>& op);
+
   /// The op's gradient, made once. Throws Error when the op has none.
   std::shared_ptr<const Gradient> gradient(const std::shared_ptr<const Op>& op);
 

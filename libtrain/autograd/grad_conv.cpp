@@ -60,17 +60,20 @@ std::vector<float> flipped(const Geometry& g, const float* w) {
   return f;
 }
 
-std::shared_ptr<const cpu::Conv> make_conv(const Geometry& g, const float* w) {
+std::shared_ptr<const cpu::Conv> make_conv(const Geometry& g, const float* w,
+                                           cpu::Precision precision) {
   cpu::ConvDesc d;
   d.cin = g.cout, d.cout = g.cin, d.groups = g.groups;
   d.kh = g.kernel[0], d.kw = g.kernel[1];
   d.dh = g.dilation[0], d.dw = g.dilation[1];
   d.pt = g.reach(0) - g.before[0], d.pl = g.reach(1) - g.before[1];
   d.pb = g.reach(0) - g.after[0], d.pr = g.reach(1) - g.after[1];
+  d.precision = precision;
   return cpu::Conv::create(d, flipped(g, w).data(), nullptr);
 }
 
-std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, const float* w) {
+std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, const float* w,
+                                                          cpu::Precision precision) {
   cpu::ConvTransposeDesc d;
   d.cin = g.cout, d.cout = g.cin, d.groups = g.groups;
   d.kh = g.kernel[0], d.kw = g.kernel[1];
@@ -79,6 +82,7 @@ std::shared_ptr<const cpu::ConvTranspose> make_transposed(const Geometry& g, con
   d.pt = g.before[0], d.pl = g.before[1];
   d.pb = g.after[0], d.pr = g.after[1];
   d.oph = g.rest[0], d.opw = g.rest[1];
+  d.precision = precision;
   return cpu::ConvTranspose::create(d, w, nullptr);
 }
 
@@ -144,9 +148,12 @@ std::unique_ptr<Plan> run_kernel(std::shared_ptr<const Kernel> kernel, const Sha
 // Inputs: dy [N, cout, OH, OW], w (constant), x (shape alone) -> dx.
 class ConvInputGradOp final : public Op {
  public:
-  ConvInputGradOp(const Window& window, int64_t groups) : window_(window), groups_(groups) {}
+  ConvInputGradOp(const Window& window, int64_t groups, cpu::Precision precision)
+      : window_(window), groups_(groups), precision_(precision) {}
   std::string_view type() const override { return "ConvInputGrad"; }
-  std::string describe() const override { return "ConvInputGrad " + window_.str(); }
+  std::string describe() const override {
+    return cat("ConvInputGrad ", window_.str(), precision_ == cpu::Precision::kBf16 ? " bf16" : "");
+  }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override {
     outputs[0] = ValueInfo(inputs[2].shape, DType::kF32);
   }
@@ -161,27 +168,29 @@ class ConvInputGradOp final : public Op {
     const Geometry g(window_, groups_, inputs[2].shape, inputs[1].shape);
     const float* w = constant_f32(inputs, 1, "the weights of a convolution's input gradient");
     if (g.is_conv())
-      return run_kernel(packs.get<cpu::Conv>(2 * g.slot(), [&] { return make_conv(g, w); }),
-                        inputs[0].shape);
+      return run_kernel(
+          packs.get<cpu::Conv>(2 * g.slot(), [&] { return make_conv(g, w, precision_); }),
+          inputs[0].shape);
     if (g.is_depthwise())
       return depthwise_plan(g, inputs[2].shape, inputs[0].shape,
                             packs.get<std::vector<float>>(-1, [&] { return taps_first(g, w); }));
-    return run_kernel(
-        packs.get<cpu::ConvTranspose>(2 * g.slot() + 1, [&] { return make_transposed(g, w); }),
-        inputs[0].shape);
+    return run_kernel(packs.get<cpu::ConvTranspose>(
+                          2 * g.slot() + 1, [&] { return make_transposed(g, w, precision_); }),
+                      inputs[0].shape);
   }
 
  private:
   Window window_;
   int64_t groups_;
+  cpu::Precision precision_;
 };
 
 class ConvGradient final : public Gradient {
  public:
   explicit ConvGradient(const ConvOp& op)
       : Gradient({.inputs = 0b11}),
-        input_grad_(std::make_shared<ConvInputGradOp>(op.window, op.groups)),
-        weight_grad_(std::make_shared<ConvWeightGradOp>(op.window, op.groups)),
+        input_grad_(std::make_shared<ConvInputGradOp>(op.window, op.groups, op.precision)),
+        weight_grad_(std::make_shared<ConvWeightGradOp>(op.window, op.groups, op.precision)),
         bias_grad_(std::make_shared<ChannelSumOp>()) {}
 
   void run(GradContext& c) const override {

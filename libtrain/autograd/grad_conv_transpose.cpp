@@ -12,8 +12,8 @@ class ConvTransposeGradient final : public Gradient {
  public:
   explicit ConvTransposeGradient(const ConvTransposeOp& op)
       : Gradient({.inputs = 0b11}),
-        input_grad_(std::make_shared<ConvOp>(op.window, op.groups)),
-        weight_grad_(std::make_shared<ConvWeightGradOp>(op.window, op.groups)),
+        input_grad_(input_grad(op)),
+        weight_grad_(std::make_shared<ConvWeightGradOp>(op.window, op.groups, op.precision)),
         bias_grad_(std::make_shared<ChannelSumOp>()) {}
 
   void run(GradContext& c) const override {
@@ -25,6 +25,12 @@ class ConvTransposeGradient final : public Gradient {
   }
 
  private:
+  static std::shared_ptr<const Op> input_grad(const ConvTransposeOp& op) {
+    auto conv = std::make_shared<ConvOp>(op.window, op.groups);
+    conv->precision = op.precision;
+    return conv;
+  }
+
   std::shared_ptr<const Op> input_grad_, weight_grad_, bias_grad_;
 };
 

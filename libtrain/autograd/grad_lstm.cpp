@@ -4,9 +4,10 @@
 #include "libtrain/autograd/gradient.h"
 #include "libtrain/autograd/kernels.h"
 #include "libtrain/autograd/lstm.h"
+#include "libtrain/autograd/row_product.h"
 #include "libtrain/autograd/simple_op.h"
-#include "libtrain/autograd/weight_gemm.h"
 #include "libtrain/cpu/gemm.h"
+#include "libtrain/cpu/packed.h"
 #include "libtrain/ops/common.h"
 
 namespace train {
@@ -94,24 +95,35 @@ void states_before(const Sizes& s, int64_t dir, const float* y, float* before) {
   });
 }
 
-// Workspace of the backward pass.
+// Bytes that products of rows of k floats need with the threads at hand.
+size_t product_bytes(int64_t k, cpu::Precision precision) {
+  return cpu::align64(static_cast<size_t>(cpu::kernels(precision).gemm_scratch(k)) *
+                      sizeof(float)) *
+         static_cast<size_t>(current_threads());
+}
+
+// Products over all steps of the backward pass, and its workspace in floats.
 struct GradBuffers {
-  int64_t dz, transposed, before, sums;
-  explicit GradBuffers(const Sizes& s)
-      : dz(s.rows() * 4 * s.h),
-        transposed(dz),
+  RowProduct wih, whh;
+  int64_t dz, before, sums, product;
+  GradBuffers(const Sizes& s, cpu::Precision precision)
+      : wih{s.rows(), 4 * s.h, s.in, precision},
+        whh{s.rows(), 4 * s.h, s.h, precision},
+        dz(s.rows() * 4 * s.h),
         before(s.rows() * s.h),
-        sums(row_blocks(s.rows()) * 4 * s.h) {}
-  size_t bytes() const {
-    return static_cast<size_t>(dz + transposed + before + sums) * sizeof(float);
+        sums(row_blocks(s.rows()) * 4 * s.h),
+        product(static_cast<int64_t>(std::max(wih.workspace_bytes(), whh.workspace_bytes()) /
+                                     sizeof(float))) {
+    const size_t input = product_bytes(4 * s.h, precision) / sizeof(float);
+    product = std::max(product, static_cast<int64_t>(input));
   }
+  int64_t floats() const { return dz + before + sums + product; }
 };
 
 // Inputs: those of the op, y, gates, cells, dy. Outputs: gradients of the op's inputs.
-void backward(const Sizes& s, Views in, Views out, void* workspace) {
-  const GradBuffers sizes(s);
-  auto *dz = static_cast<float*>(workspace), *dzt = dz + sizes.dz, *before = dzt + sizes.transposed,
-       *sums = before + sizes.before;
+void backward(const Sizes& s, const GradBuffers& sizes, Views in, Views out, void* workspace) {
+  auto *dz = static_cast<float*>(workspace), *before = dz + sizes.dz, *sums = before + sizes.before;
+  void* const scratch = sums + sizes.sums;
   const size_t first = static_cast<size_t>(1 + 4 * s.d);
   const auto *y = in[first].as<float>(), *gates = in[first + 1].as<float>(),
              *cells = in[first + 2].as<float>(), *dy = in[first + 3].as<float>();
@@ -122,21 +134,15 @@ void backward(const Sizes& s, Views in, Views out, void* workspace) {
       run_backward(s, dir, whh, n0, n1, gates + dir * s.rows() * g, cells + dir * s.rows() * s.h,
                    dy, dz);
     });
-    const cpu::PackedMatrix wih(in[input_of(dir, kWih)].as<float>(), s.in, false, g, s.in, nullptr);
+    const cpu::PackedMatrix wih(in[input_of(dir, kWih)].as<float>(), s.in, false, g, s.in, nullptr,
+                                sizes.wih.precision);
     cpu::Epilogue add;
     if (dir) add.residual = cpu::Residual::kBeforeAct;
     auto* dx = out[0].as<float>();
-    parallel_for(s.rows(), 16, [&](int64_t r0, int64_t r1) {
-      float* to = dx + r0 * s.in;
-      cpu::gemm(dz + r0 * g, g, r1 - r0, wih, add, to, s.in, dir ? to : nullptr, s.in);
-    });
-    transpose_rows(dz, g, s.rows(), g, dzt, s.rows());
-    const RowGroup rows{dzt, s.rows(), g};
-    weight_gemm({&rows, 1}, in[0].as<float>(), s.in, s.rows(), s.in,
-                out[input_of(dir, kWih)].as<float>(), false);
+    cpu::gemm(dz, g, s.rows(), wih, add, dx, s.in, dir ? dx : nullptr, s.in, scratch);
+    sizes.wih.run(dz, in[0].as<float>(), out[input_of(dir, kWih)].as<float>(), false, scratch);
     states_before(s, dir, y, before);
-    weight_gemm({&rows, 1}, before, s.h, s.rows(), s.h, out[input_of(dir, kWhh)].as<float>(),
-                false);
+    sizes.whh.run(dz, before, out[input_of(dir, kWhh)].as<float>(), false, scratch);
     for_row_blocks(s.rows(), g, [&](int64_t b, int64_t r0, int64_t r1) {
       float* sum = sums + b * g;
       std::fill_n(sum, g, 0.f);
@@ -150,7 +156,7 @@ void backward(const Sizes& s, Views in, Views out, void* workspace) {
 
 class LstmGradient final : public Gradient {
  public:
-  explicit LstmGradient(int64_t directions)
+  LstmGradient(int64_t directions, cpu::Precision precision)
       : Gradient({.inputs = (1u << (1 + 4 * directions)) - 1, .outputs = 0b111}),
         inputs_(static_cast<size_t>(1 + 4 * directions)),
         grad_(make_op(
@@ -158,10 +164,12 @@ class LstmGradient final : public Gradient {
             [](Infos in, std::span<ValueInfo> out) {
               for (size_t i = 0; i < out.size(); ++i) out[i] = ValueInfo(in[i].shape, DType::kF32);
             },
-            [directions](Infos in, Infos) {
+            [directions, precision](Infos in, Infos) {
               const Sizes s(in, directions);
-              return make_plan([s](Views in, Views out, void* ws) { backward(s, in, out, ws); },
-                               GradBuffers(s).bytes());
+              const GradBuffers b(s, precision);
+              return make_plan(
+                  [s, b](Views in, Views out, void* ws) { backward(s, b, in, out, ws); },
+                  static_cast<size_t>(b.floats()) * sizeof(float));
             })) {}
   void run(GradContext& c) const override {
     std::vector<Array> inputs;
@@ -205,25 +213,37 @@ double LstmOp::flops(Infos inputs, Infos) const {
 
 std::unique_ptr<Plan> LstmOp::plan(Infos inputs, Infos, PackCache&) const {
   const Sizes s(inputs, directions);
-  return make_plan([s](Views in, Views out, void*) {
-    const int64_t g = 4 * s.h;
-    for (int64_t dir = 0; dir < s.d; ++dir) {
-      float* z = out[1].as<float>() + dir * s.rows() * g;
-      const auto bias = summed_bias(in, dir, g);
-      const cpu::PackedMatrix wih(in[input_of(dir, kWih)].as<float>(), s.in, true, s.in, g,
-                                  bias.data());
-      cpu::gemm(in[0].as<float>(), s.in, s.rows(), wih, {}, z, g);
-      const cpu::PackedMatrix whh(in[input_of(dir, kWhh)].as<float>(), s.h, true, s.h, g, nullptr);
-      parallel_for(s.n, 1, [&](int64_t n0, int64_t n1) {
-        run_forward(s, dir, whh, n0, n1, z, out[2].as<float>() + dir * s.rows() * s.h,
-                    out[0].as<float>());
-      });
-    }
-  });
+  return make_plan(
+      [s, p = precision](Views in, Views out, void* ws) {
+        const int64_t g = 4 * s.h;
+        for (int64_t dir = 0; dir < s.d; ++dir) {
+          float* z = out[1].as<float>() + dir * s.rows() * g;
+          const auto bias = summed_bias(in, dir, g);
+          const cpu::PackedMatrix wih(in[input_of(dir, kWih)].as<float>(), s.in, true, s.in, g,
+                                      bias.data(), p);
+          cpu::gemm(in[0].as<float>(), s.in, s.rows(), wih, {}, z, g, nullptr, 0, ws);
+          const cpu::PackedMatrix whh(in[input_of(dir, kWhh)].as<float>(), s.h, true, s.h, g,
+                                      nullptr);
+          parallel_for(s.n, 1, [&](int64_t n0, int64_t n1) {
+            run_forward(s, dir, whh, n0, n1, z, out[2].as<float>() + dir * s.rows() * s.h,
+                        out[0].as<float>());
+          });
+        }
+      },
+      product_bytes(s.in, precision));
+}
+
+std::string LstmOp::describe() const {
+  return precision == cpu::Precision::kBf16 ? "LstmTrain bf16" : "LstmTrain";
+}
+
+std::shared_ptr<const Op> LstmOp::in_bf16() const {
+  return std::make_shared<LstmOp>(directions == 2, cpu::Precision::kBf16);
 }
 
 std::shared_ptr<const Gradient> lstm_gradient(const Op& op) {
-  return std::make_shared<LstmGradient>(dynamic_cast<const LstmOp&>(op).directions);
+  const auto& lstm = dynamic_cast<const LstmOp&>(op);
+  return std::make_shared<LstmGradient>(lstm.directions, lstm.precision);
 }
 
 }  // namespace train

@@ -13,8 +13,12 @@ namespace {
 // dw = x^T dy, or dy^T x when w is stored transposed. Inputs: x [..., K], dy [..., N].
 class MatMulWeightGradOp final : public Op {
  public:
-  explicit MatMulWeightGradOp(bool trans_b) : trans_b_(trans_b) {}
+  MatMulWeightGradOp(bool trans_b, cpu::Precision precision)
+      : trans_b_(trans_b), precision_(precision) {}
   std::string_view type() const override { return "MatMulWeightGrad"; }
+  std::string describe() const override {
+    return precision_ == cpu::Precision::kBf16 ? "MatMulWeightGrad bf16" : "MatMulWeightGrad";
+  }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override {
     const int64_t k = inputs[0].shape.dim(-1), n = inputs[1].shape.dim(-1);
     outputs[0] = ValueInfo(trans_b_ ? Shape{n, k} : Shape{k, n}, DType::kF32);
@@ -27,7 +31,7 @@ class MatMulWeightGradOp final : public Op {
     const int a = trans_b_ ? 1 : 0;  // the input whose columns become the rows of dw
     const int64_t rows = outputs[0].shape[0], cols = outputs[0].shape[1];
     const int64_t samples = inputs[a].shape.count(0, inputs[a].shape.rank() - 1);
-    const RowProduct product{samples, rows, cols};
+    const RowProduct product{samples, rows, cols, precision_};
     return make_plan(
         [a, product](Views in, Views out, void* workspace) {
           product.run(in[a].as<float>(), in[1 - a].as<float>(), out[0].as<float>(), false,
@@ -38,6 +42,7 @@ class MatMulWeightGradOp final : public Op {
 
  private:
   bool trans_b_;
+  cpu::Precision precision_;
 };
 
 // y = alpha a op(b). By a matrix: with its bias. Of two activations (attention): batches, which a
@@ -48,9 +53,9 @@ class MatMulGradient final : public Gradient {
       : Gradient({.inputs = 0b11}),
         trans_b_(op.trans_b),
         alpha_(op.alpha),
-        input_grad_(std::make_shared<MatMulOp>(!op.trans_b, op.alpha)),
+        input_grad_(input_grad(op)),
         product_(std::make_shared<MatMulOp>(false, op.alpha)),
-        weight_grad_(std::make_shared<MatMulWeightGradOp>(op.trans_b)),
+        weight_grad_(std::make_shared<MatMulWeightGradOp>(op.trans_b, op.precision)),
         bias_grad_(std::make_shared<ChannelSumOp>()),
         sum_to_(std::make_shared<SumToOp>()) {}
 
@@ -65,6 +70,11 @@ class MatMulGradient final : public Gradient {
   }
 
  private:
+  static std::shared_ptr<const Op> input_grad(const MatMulOp& op) {
+    auto product = std::make_shared<MatMulOp>(!op.trans_b, op.alpha);
+    product->precision = op.precision;
+    return product;
+  }
   Array transposed(Eager& eager, const Array& a) const {
     const int rank = a.shape.rank();
     const auto op = eager.shared<Op>(cat("swap last two of ", rank), [rank] {

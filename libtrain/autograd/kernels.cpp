@@ -1,5 +1,6 @@
 #include "libtrain/autograd/kernels.h"
 
+#include "libtrain/core/error.h"
 #include "libtrain/cpu/isa.h"
 
 namespace train {
@@ -13,6 +14,19 @@ const cpu::GradTable& grad_kernels() {
     default:
       return cpu::sse4::kGradTable;
   }
+}
+
+const cpu::GradTable& grad_kernels(cpu::Precision precision) {
+  if (precision == cpu::Precision::kF32) return grad_kernels();
+  if (!cpu::has_bf16())
+    throw Error(cat("bf16 products need AVX512-BF16; this is ", cpu::isa_name()));
+  static const cpu::GradTable bf16 = [] {
+    cpu::GradTable t = cpu::avx512::kGradTable;
+    t.pack_product = cpu::avx512bf16::pack_product;
+    t.product_tile = cpu::avx512bf16::product_tile;
+    return t;
+  }();
+  return bf16;
 }
 
 void add_blocks(const float* partial, int64_t blocks, int64_t cols, float* y) {

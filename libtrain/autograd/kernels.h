@@ -9,6 +9,9 @@ namespace train {
 
 /// The table of cpu::isa().
 const cpu::GradTable& grad_kernels();
+/// The same with the products over rows of this precision. Throws Error where cpu::has_bf16() is
+/// false.
+const cpu::GradTable& grad_kernels(cpu::Precision precision);
 
 /// Elements worth a thread of their own in a pass over memory.
 constexpr int64_t kElementGrain = 8192;

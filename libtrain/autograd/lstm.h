@@ -1,5 +1,6 @@
 // One layer of a (bidirectional) LSTM as one op, with its gradient.
 #pragma once
+#include "libtrain/cpu/activation.h"
 #include "libtrain/ops/op.h"
 
 namespace train {
@@ -15,13 +16,17 @@ namespace train {
 /// thread keeps for the whole sequence.
 class LstmOp final : public Op {
  public:
-  explicit LstmOp(bool bidirectional) : directions(bidirectional ? 2 : 1) {}
+  explicit LstmOp(bool bidirectional, cpu::Precision precision = cpu::Precision::kF32)
+      : directions(bidirectional ? 2 : 1), precision(precision) {}
   std::string_view type() const override { return "LstmTrain"; }
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   double flops(Infos inputs, Infos outputs) const override;
+  std::string describe() const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
+  std::shared_ptr<const Op> in_bf16() const override;
 
   int64_t directions;
+  cpu::Precision precision;  // of the products over all steps; those of a step are f32
 };
 
 }  // namespace train

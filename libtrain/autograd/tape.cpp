@@ -59,7 +59,15 @@ Tape::Saved Tape::save(const Variable& v, bool contents) {
 
 std::vector<Variable> Tape::apply(const std::shared_ptr<const Op>& op,
                                   std::span<const Variable> inputs, size_t outputs) {
-  if (autocast_ && autocast_->lowers(op->type())) return apply_lowered(op, inputs, outputs);
+  if (!autocast_ || !autocast_->lowers(op->type())) return apply_as_is(op, inputs, outputs);
+  if (!autocast_->multiplies_bf16()) return apply_lowered(op, inputs, outputs);
+  if (const auto bf16 = eager_.in_bf16(op)) return apply_as_is(bf16, inputs, outputs);
+  return autocast_->named(op->type()) ? apply_lowered(op, inputs, outputs)
+                                      : apply_as_is(op, inputs, outputs);
+}
+
+std::vector<Variable> Tape::apply_as_is(const std::shared_ptr<const Op>& op,
+                                        std::span<const Variable> inputs, size_t outputs) {
   const bool record = record_ && std::ranges::any_of(inputs, &Variable::requires_grad);
   std::shared_ptr<const Gradient> gradient;
   if (record) gradient = eager_.gradient(op);

@@ -124,6 +124,8 @@ class Tape {
   static Saved save(const Variable& v, bool contents);
   void count_uses();
   void tell_watcher(const Node& node);
+  std::vector<Variable> apply_as_is(const std::shared_ptr<const Op>& op,
+                                    std::span<const Variable> inputs, size_t outputs);
   std::vector<Variable> apply_lowered(const std::shared_ptr<const Op>& op,
                                       std::span<const Variable> inputs, size_t outputs);
   void accumulate(Variable::Slot& slot, Array grad);

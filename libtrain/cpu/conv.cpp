@@ -70,9 +70,8 @@ class DenseConv : public Conv {
     for (int64_t g = 0; g < d.groups; ++g) {
       const float* src = weights + g * co * ci * taps;  // [co, ci, kh, kw]
       for (int64_t o = 0; o < co; ++o)
-        for (int64_t c = 0; c < ci; ++c)
-          for (int64_t t = 0; t < taps; ++t)
-            ohwi[static_cast<size_t>((o * taps + t) * run + c)] = src[(o * ci + c) * taps + t];
+        kernels().transpose2d(src + o * ci * taps, taps, ohwi.data() + o * taps * run, run, ci,
+                              taps);
       w_.push_back(std::make_unique<PackedWeights>(kernels(d.precision), ohwi.data(), 1, taps * run,
                                                    taps * run, co, bias ? bias + g * co : nullptr));
     }

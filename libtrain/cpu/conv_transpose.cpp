@@ -37,8 +37,8 @@ class Upsample2x2 : public ConvTranspose {
         for (int64_t t = 0; t < 4; ++t)
           taps[static_cast<size_t>((c * 4 + t) * co + o)] = weights[(c * co + o) * 4 + t];
     const auto pack = [&](int64_t first, int64_t count) {
-      return std::make_unique<PackedWeights>(kernels(), taps.data() + first * co, 4 * co, 1, ci,
-                                             count * co, b.data());
+      return std::make_unique<PackedWeights>(kernels(d.precision), taps.data() + first * co, 4 * co,
+                                             1, ci, count * co, b.data());
     };
     if (quad_)
       all_ = pack(0, 4);
@@ -47,7 +47,7 @@ class Upsample2x2 : public ConvTranspose {
     for (int64_t t = 0; t < 4; ++t) taps_.push_back(pack(t, 1));
   }
   size_t workspace_bytes(int64_t, int64_t, int64_t w, int threads) const override {
-    return quad_ ? static_cast<size_t>(threads) * slot_bytes(w) : 0;
+    return static_cast<size_t>(threads) * slot_bytes(w);
   }
   size_t packed_bytes() const override {
     size_t sum = all_ ? all_->bytes() : 0;
@@ -60,12 +60,13 @@ class Upsample2x2 : public ConvTranspose {
     check_residual(desc_.epilogue, res);
     if (quad_ && !res) return run_quads(x, ldx, n, h, w, y, ldy, workspace);
     const bool paired = !quad_ && ldy == desc_.cout && (!res || ldr == desc_.cout);
-    const auto lines = [&](int64_t l0, int64_t l1) {
+    const auto lines = [&](int64_t part, int64_t l0, int64_t l1) {
       for (int64_t tap = 0; tap < 4; tap += paired ? 2 : 1) {
         const int64_t ky = tap / 2, kx = tap % 2;
         const PackedWeights& p =
             paired ? *pairs_[static_cast<size_t>(ky)] : *taps_[static_cast<size_t>(tap)];
         GemmArgs g = gemm_args(p, x, ldx, res != nullptr);
+        g.scratch = slot(workspace, part, w);
         g.y = y + (ky * 2 * w + kx) * ldy;
         g.ldy = 2 * ldy;
         g.res = res ? res + (ky * 2 * w + kx) * ldr : nullptr;
@@ -76,7 +77,7 @@ class Upsample2x2 : public ConvTranspose {
         p.table->gemm(g, l0 * w, l1 * w);
       }
     };
-    parallel_for(n * h, grain_for(w * desc_.cin * desc_.cout * 4), lines);
+    parallel_parts(n * h, grain_for(w * desc_.cin * desc_.cout * 4), lines);
   }
 
  private:
@@ -88,8 +89,17 @@ class Upsample2x2 : public ConvTranspose {
     g.e = epilogue_args(desc_.epilogue, has_res);
     return g;
   }
+  // Of a thread: what the products need, and where taps share a vector a line of results.
+  size_t line_bytes(int64_t w) const {
+    return quad_ ? align64(static_cast<size_t>(4 * desc_.cout * w) * sizeof(float) + 64) : 0;
+  }
   size_t slot_bytes(int64_t w) const {
-    return align64(static_cast<size_t>(4 * desc_.cout * w) * sizeof(float) + 64);
+    return line_bytes(w) +
+           align64(static_cast<size_t>(taps_[0]->table->gemm_scratch(desc_.cin)) * sizeof(float));
+  }
+  float* slot(void* workspace, int64_t part, int64_t w) const {
+    return reinterpret_cast<float*>(static_cast<char*>(workspace) +
+                                    static_cast<size_t>(part) * slot_bytes(w));
   }
   // Few channels: all four taps share a vector; a line of pixels goes through scratch to its two
   // output lines, where every lane is worth an activation.
@@ -98,24 +108,24 @@ class Upsample2x2 : public ConvTranspose {
     const int64_t co = desc_.cout;
     const Epilogue& e = desc_.epilogue;
     const bool later = e.post_scale == 1 && e.post_bias == 0;
-    parallel_parts(
-        n * h, grain_for(w * desc_.cin * co * 4), [&](int64_t part, int64_t l0, int64_t l1) {
-          float* line = reinterpret_cast<float*>(static_cast<char*>(workspace) +
-                                                 static_cast<size_t>(part) * slot_bytes(w));
-          for (int64_t l = l0; l < l1; ++l) {
-            GemmArgs g = gemm_args(*all_, x + l * w * ldx, ldx, false);
-            g.y = line;
-            g.ldy = 4 * co;
-            if (later) g.e = epilogue_args({}, false);
-            all_->table->gemm(g, 0, w);
-            float *top = y + l * 4 * w * ldy, *bottom = top + 2 * w * ldy;
-            deal_line(line, w, top, bottom, ldy);
-            if (!later || e.act.kind == Act::kNone) continue;
-            const bool dense = ldy == co;  // both lines are one
-            all_->table->unary(e.act, top, ldy, top, ldy, dense ? 1 : 4 * w,
-                               dense ? 4 * w * co : co);
-          }
-        });
+    parallel_parts(n * h, grain_for(w * desc_.cin * co * 4),
+                   [&](int64_t part, int64_t l0, int64_t l1) {
+                     float* const line = slot(workspace, part, w);
+                     for (int64_t l = l0; l < l1; ++l) {
+                       GemmArgs g = gemm_args(*all_, x + l * w * ldx, ldx, false);
+                       g.y = line;
+                       g.ldy = 4 * co;
+                       g.scratch = line + line_bytes(w) / sizeof(float);
+                       if (later) g.e = epilogue_args({}, false);
+                       all_->table->gemm(g, 0, w);
+                       float *top = y + l * 4 * w * ldy, *bottom = top + 2 * w * ldy;
+                       deal_line(line, w, top, bottom, ldy);
+                       if (!later || e.act.kind == Act::kNone) continue;
+                       const bool dense = ldy == co;  // both lines are one
+                       all_->table->unary(e.act, top, ldy, top, ldy, dense ? 1 : 4 * w,
+                                          dense ? 4 * w * co : co);
+                     }
+                   });
   }
   // [w][2][2][co] to two lines of 2 w pixels.
   void deal_line(const float* line, int64_t w, float* top, float* bottom, int64_t ldy) const {
@@ -218,19 +228,20 @@ class PhaseConvTranspose : public ConvTranspose {
                                       const float* bias) const {
     const int64_t ci = desc_.cin / desc_.groups, co = desc_.cout / desc_.groups,
                   ny = std::max<int64_t>(1, p.y.count), nx = std::max<int64_t>(1, p.x.count);
-    std::vector<float> b(
-        static_cast<size_t>(ny * nx * ci * co));  // [ty][tx][ci][co], taps mirrored
+    // [ty][tx][run][co], taps mirrored; run: channels, an even number in bf16 (a word holds two).
+    const int64_t run = desc_.precision == Precision::kBf16 ? (ci + 1) / 2 * 2 : ci;
+    std::vector<float> b(static_cast<size_t>(ny * nx * run * co));
     for (int64_t ty = 0; ty < p.y.count; ++ty)
       for (int64_t tx = 0; tx < p.x.count; ++tx) {
         const int64_t ky = p.y.first + (p.y.count - 1 - ty) * p.y.step,
                       kx = p.x.first + (p.x.count - 1 - tx) * p.x.step;
         for (int64_t i = 0; i < ci; ++i)
           for (int64_t o = 0; o < co; ++o)
-            b[static_cast<size_t>(((ty * nx + tx) * ci + i) * co + o)] =
+            b[static_cast<size_t>(((ty * nx + tx) * run + i) * co + o)] =
                 w[(((g * ci + i) * co + o) * desc_.kh + ky) * desc_.kw + kx];
       }
-    return std::make_unique<PackedWeights>(kernels(), b.data(), co, 1, ny * nx * ci, co,
-                                           bias ? bias + g * co : nullptr);
+    return std::make_unique<PackedWeights>(kernels(desc_.precision), b.data(), co, 1, ny * nx * run,
+                                           co, bias ? bias + g * co : nullptr);
   }
   ConvArgs args(const Part& p) const {
     constexpr int kOutside = 1 << 24;  // a phase that no tap reaches: every row is padding

@@ -14,6 +14,7 @@ struct ConvTransposeDesc {
   int pt = 0, pl = 0, pb = 0, pr = 0;
   int oph = 0, opw = 0;  // output_padding
   Epilogue epilogue;
+  Precision precision = Precision::kF32;
 };
 
 /// Immutable and thread-safe; bits as deterministic as Conv's. A 2x2 kernel with stride 2 runs as
@@ -21,7 +22,7 @@ struct ConvTransposeDesc {
 class ConvTranspose {
  public:
   /// `weights`: [cin, cout / groups, kh, kw]; `bias`: [cout] or null. Throws ShapeError on
-  /// impossible attributes.
+  /// impossible attributes, Error for bf16 where has_bf16() is false.
   static std::unique_ptr<ConvTranspose> create(const ConvTransposeDesc& desc, const float* weights,
                                                const float* bias);
   virtual ~ConvTranspose() = default;

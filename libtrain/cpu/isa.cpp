@@ -89,6 +89,8 @@ const KernelTable& kernels(Precision precision) {
     t.gemm_scratch = avx512bf16::gemm_scratch;
     t.conv = avx512bf16::conv;
     t.conv_scratch = avx512bf16::conv_scratch;
+    t.round_words = avx512bf16::round_words;
+    t.pair_rows = avx512bf16::pair_rows;
     return t;
   }();
   return bf16;

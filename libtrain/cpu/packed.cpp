@@ -9,6 +9,8 @@
 namespace train::cpu {
 namespace {
 
+constexpr int64_t kMostLanes = 64;  // of a panel, any instruction set
+
 // Vectors per panel. With 16 registers three vectors by four rows load least per multiply-add (7
 // for 12); what is left over goes into panels of two by six rows. With 32 registers panels are as
 // equal as possible.
@@ -36,11 +38,31 @@ int64_t words_of(const KernelTable& t, int64_t k) {
   return t.precision == Precision::kBf16 ? (k + 1) / 2 : k;
 }
 
-// A panel of words that each hold two rows' bf16.
+// A panel of words that each hold two rows' bf16; training packs the weights again at every step.
 void pack_pairs(const KernelTable& t, const Panel& p, const float* b, int64_t row_stride,
                 int64_t col_stride, int64_t k, float* out) {
-  const int64_t lanes = int64_t{p.nr} * t.width;
-  std::fill_n(out, words_of(t, k) * lanes, 0.f);
+  const int64_t lanes = int64_t{p.nr} * t.width, words = words_of(t, k);
+  if (p.width < lanes || (col_stride != 1 && row_stride != 1)) std::fill_n(out, words * lanes, 0.f);
+  if (col_stride == 1) {
+    b += p.n0;
+    for (int64_t i = 0; i < k; i += 2, b += 2 * row_stride)
+      t.pair_rows(b, i + 1 < k ? b + row_stride : nullptr, p.width, out + i / 2 * lanes);
+    return;
+  }
+  if (row_stride == 1) {  // columns are runs of k: rounded, and the words transposed, in L1
+    constexpr int64_t kRun = 64;
+    float rounded[kMostLanes * kRun];
+    for (int64_t i = 0; i < words; i += kRun) {
+      const int64_t run = std::min(kRun, words - i), floats = std::min(2 * run, k - 2 * i);
+      for (int64_t j = 0; j < p.width; ++j) {
+        float* const to = rounded + j * kRun;
+        to[run - 1] = 0;  // where k is odd
+        t.round_words(b + (p.n0 + j) * col_stride + 2 * i, floats, to);
+      }
+      t.transpose2d(rounded, kRun, out + i * lanes, lanes, p.width, run);
+    }
+    return;
+  }
   for (int64_t i = 0; i < k; ++i)
     for (int64_t j = 0; j < p.width; ++j) {
       const uint16_t half = f32_to_bf16(b[i * row_stride + (p.n0 + j) * col_stride]);

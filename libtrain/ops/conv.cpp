@@ -90,8 +90,15 @@ std::unique_ptr<Plan> ConvOp::plan(Infos inputs, Infos, PackCache& packs) const 
       workspace);
 }
 
+std::shared_ptr<const Op> ConvOp::in_bf16() const {
+  auto op = std::make_shared<ConvOp>(*this);
+  op->precision = cpu::Precision::kBf16;
+  return op;
+}
+
 std::string ConvTransposeOp::describe() const {
-  return cat("ConvTranspose ", window.str(), groups != 1 ? " grouped" : "");
+  return cat("ConvTranspose ", window.str(), groups != 1 ? " grouped" : "",
+             precision == cpu::Precision::kBf16 ? " bf16" : "");
 }
 
 std::array<int, 4> ConvTransposeOp::pads_for(const Shape& x, const Shape& w) const {
@@ -160,6 +167,7 @@ std::unique_ptr<Plan> ConvTransposeOp::plan(Infos inputs, Infos outputs, PackCac
         d.pt = pads[0], d.pl = pads[1], d.pb = pads[2], d.pr = pads[3];
         d.oph = extra[0], d.opw = extra[1];
         d.epilogue = epilogue;
+        d.precision = precision;
         return cpu::ConvTranspose::create(d, constant_f32(inputs, 1, "ConvTranspose weights"),
                                           constant_f32(inputs, 2, "ConvTranspose bias"));
       });
@@ -170,6 +178,12 @@ std::unique_ptr<Plan> ConvTransposeOp::plan(Infos inputs, Infos outputs, PackCac
                   out[0].as<float>(), pixel_stride(*out[0].info), nullptr, 0, ws);
       },
       conv->workspace_bytes(x[0], x[2], x[3], current_threads()));
+}
+
+std::shared_ptr<const Op> ConvTransposeOp::in_bf16() const {
+  auto op = std::make_shared<ConvTransposeOp>(*this);
+  op->precision = cpu::Precision::kBf16;
+  return op;
 }
 
 }  // namespace train

@@ -120,6 +120,12 @@ std::unique_ptr<Plan> MatMulOp::plan(Infos inputs, Infos, PackCache& packs) cons
       workspace);
 }
 
+std::shared_ptr<const Op> MatMulOp::in_bf16() const {
+  auto op = std::make_shared<MatMulOp>(*this);
+  op->precision = cpu::Precision::kBf16;
+  return op;
+}
+
 std::string GemmOp::describe() const {
   return cat("Gemm", trans_a ? " A^T" : "", trans_b ? " B^T" : "");
 }

@@ -43,6 +43,7 @@ class ConvOp final : public Op {
   double flops(Infos inputs, Infos outputs) const override;
   bool by_image(Infos inputs) const override { return shares_constants(inputs, 3); }
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
+  std::shared_ptr<const Op> in_bf16() const override;
 
   Window window;
   int64_t groups;
@@ -68,12 +69,14 @@ class ConvTransposeOp final : public Op {
   LayoutChoice layouts(Infos inputs, Infos outputs) const override;
   double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
+  std::shared_ptr<const Op> in_bf16() const override;
 
   Window window;
   int64_t groups;
   std::array<int, 2> output_padding;
   std::optional<std::array<int64_t, 2>> output_shape;
   cpu::Epilogue epilogue;
+  cpu::Precision precision = cpu::Precision::kF32;
 
  private:
   std::array<int, 4> pads_for(const Shape& x, const Shape& w) const;
@@ -127,6 +130,7 @@ class MatMulOp final : public Op {
   void infer(Infos inputs, std::span<ValueInfo> outputs) const override;
   double flops(Infos inputs, Infos outputs) const override;
   std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const override;
+  std::shared_ptr<const Op> in_bf16() const override;
 
   bool trans_b;
   float alpha;

@@ -129,6 +129,9 @@ class Op {
   /// Floating point operations (2 per multiply-add), for profiles.
   virtual double flops(Infos inputs, Infos outputs) const;
   virtual std::unique_ptr<Plan> plan(Infos inputs, Infos outputs, PackCache& packs) const = 0;
+  /// The op with its factors rounded to bf16 as its kernels read them, and sums in f32; its plans
+  /// want cpu::has_bf16(). Null where no such kernels exist.
+  virtual std::shared_ptr<const Op> in_bf16() const { return nullptr; }
 };
 
 /// Throws ShapeError unless the condition holds; the executor adds the node's name.

@@ -264,4 +264,15 @@ TEST(Emulated, RoundingToBf16) {
   }
 }
 
+TEST(Emulated, PermutedHalves) {
+  std::array<uint16_t, 32> x{}, order{};
+  for (size_t i = 0; i < 32; ++i) {
+    x[i] = static_cast<uint16_t>(i * 2047 + 3);
+    order[i] = static_cast<uint16_t>(i * 7 + (i << 9));  // bits above the fifth do not count
+  }
+  const auto y = std::bit_cast<std::array<uint16_t, 32>>(
+      _mm512_permutexvar_epi16(std::bit_cast<__m512i>(order), std::bit_cast<__m512i>(x)));
+  for (size_t i = 0; i < 32; ++i) ASSERT_EQ(y[i], x[order[i] % 32]) << i;
+}
+
 }  // namespace

@@ -158,6 +158,16 @@ EMULATED __m256i cvtneps(__m256 a) {
 EMULATED __m256i joined(__m256i a, __m256i b) {  // 16 bf16 in order
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8);
 }
+// y[i] = x[order[i] % 32], of 16 bits each.
+EMULATED M512i permutexvar_epi16(M512i order, M512i x) {
+  uint16_t from[32], at[32], to[32];
+  std::memcpy(from, &x, sizeof x);
+  std::memcpy(at, &order, sizeof order);
+  for (int i = 0; i < 32; ++i) to[i] = from[at[i] & 31];
+  M512i y;
+  std::memcpy(&y, to, sizeof y);
+  return y;
+}
 EMULATED M512bh cvtne2ps_pbh(M512 high, M512 low) {
   return {joined(cvtneps(low.lo), cvtneps(low.hi)), joined(cvtneps(high.lo), cvtneps(high.hi))};
 }
@@ -204,5 +214,6 @@ EMULATED M512bh cvtne2ps_pbh(M512 high, M512 low) {
 #define _mm512_roundscale_ps(a, imm) ::emulated::roundscale_ps<imm>(a)
 #define _mm512_cmp_ps_mask(a, b, predicate) ::emulated::cmp_ps_mask<predicate>(a, b)
 #define _mm512_mask_blend_ps ::emulated::mask_blend_ps
+#define _mm512_permutexvar_epi16 ::emulated::permutexvar_epi16
 #define _mm512_dpbf16_ps ::emulated::dpbf16_ps
 #define _mm512_cvtne2ps_pbh ::emulated::cvtne2ps_pbh

@@ -33,7 +33,7 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
   const Tiles blocks(rows, block_rows(k));
   for (int64_t bi = 0, first = 0; bi < blocks.count; first += blocks.size(bi), ++bi) {
     const float* block = x + first * g.ldx;
-    if (kPairs) {
+    if (kPairs && !g.words) {
       write_runs(block, g.ldx, blocks.size(bi), k, g.scratch);
       block = g.scratch;
     }
@@ -82,7 +82,7 @@ int64_t gemm_scratch(int64_t k) { return kPairs ? block_rows(k) * words_of(k) : 
 
 void gemm(const GemmArgs& g, int64_t m0, int64_t m1) {
   TileArgs t{};
-  t.lda = kPairs ? words_of(g.b.k) : g.ldx;
+  t.lda = kPairs && !g.words ? words_of(g.b.k) : g.ldx;
   t.outer = t.inner = 1;
   t.kc = words_of(g.b.k);
   t.ldy = g.ldy;

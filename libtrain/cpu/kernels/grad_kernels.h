@@ -109,7 +109,8 @@ struct GradTable {
   void (*sgd)(float rate, float decay, const float* g, float* x, int64_t n);
   /// Columns of b in a tile.
   int (*product_cols)();
-  /// packed[r][lanes] = x[r][cols] - shift[cols] (shift null = 0), zeros in the lanes beyond cols.
+  /// packed[r][lanes] = x[r][cols] - shift[cols] (shift null = 0), zeros in the lanes beyond cols;
+  /// in bf16 [ceil(rows / 2)][lanes] pairs of two rows.
   void (*pack_product)(const float* x, int64_t ld, const float* shift, int64_t rows, int64_t cols,
                        int64_t lanes, float* packed);
   /// out[rows, cols] = (or += with add_to) the sum over i < k of a[i][row] b[i][col], both packed;
@@ -130,5 +131,12 @@ extern const GradTable kGradTable;
 namespace avx512 {
 extern const GradTable kGradTable;
 }
+/// The products over pairs of bf16, to take the place of those in the table of avx512.
+namespace avx512bf16 {
+void pack_product(const float* x, int64_t ld, const float* shift, int64_t rows, int64_t cols,
+                  int64_t lanes, float* packed);
+void product_tile(const float* a, const float* b, int64_t k, float* out, int64_t ldo, int64_t rows,
+                  int64_t cols, bool add_to);
+}  // namespace avx512bf16
 
 }  // namespace train::cpu

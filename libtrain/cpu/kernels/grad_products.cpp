@@ -1,14 +1,15 @@
 // Tiles of a^T b: both matrices have long rows of samples or pixels, which the sum runs over, so
-// neither needs a transposition; panels of their columns are packed side by side.
+// neither needs a transposition; panels of their columns are packed side by side. With OCR_BF16 a
+// packed word holds two rows (words.h).
 #include "libtrain/cpu/kernels/grad_tables.h"
-#include "libtrain/cpu/kernels/vec.h"
+#include "libtrain/cpu/kernels/words.h"
 
 namespace train::cpu::OCR_ISA_NS {
 namespace {
 
 constexpr int kTileVectors = 2;
 
-// R rows of the tile, all of its columns.
+// R rows of the tile, all of its columns; k words.
 template <int R>
 void tile(const float* a, const float* b, int64_t k, float* out, int64_t ldo, int64_t cols,
           bool add_to) {
@@ -21,8 +22,8 @@ void tile(const float* a, const float* b, int64_t k, float* out, int64_t ldo, in
     OCR_UNROLL
     for (int r = 0; r < R; ++r) {
       const V x = set1(a[r]);
-      s[r][0] = fma(x, b0, s[r][0]);
-      s[r][1] = fma(x, b1, s[r][1]);
+      s[r][0] = multiply_add(x, b0, s[r][0]);
+      s[r][1] = multiply_add(x, b1, s[r][1]);
     }
   }
   OCR_UNROLL
@@ -46,17 +47,25 @@ void pack_product(const float* x, int64_t ld, const float* shift, int64_t rows, 
     const V s = shift && left > 0 ? load_n(shift + c, left) : zero();
     const float* from = x + c;
     float* to = packed + c;
-    if (left >= W && room >= W) {
-      for (int64_t r = 0; r < rows; ++r) store(to + r * lanes, sub(load(from + r * ld), s));
-      continue;
-    }
-    for (int64_t r = 0; r < rows; ++r)
-      store_n(to + r * lanes, left > 0 ? sub(load_n(from + r * ld, left), s) : zero(), room);
+    const auto pack = [&](auto read, auto write) __attribute__((always_inline)) {
+      int64_t r = 0;
+      for (; r + kPerWord <= rows; r += kPerWord, from += kPerWord * ld, to += lanes) {
+        const V first = sub(read(from), s);
+        write(to, kPairs ? pair(first, sub(read(from + ld), s)) : first);
+      }
+      if (r < rows) write(to, pair(sub(read(from), s), zero()));
+    };
+    if (left >= W && room >= W)
+      pack([](const float* p) { return load(p); }, [](float* p, V v) { store(p, v); });
+    else
+      pack([&](const float* p) { return left > 0 ? load_n(p, left) : zero(); },
+           [&](float* p, V v) { store_n(p, v, room); });
   }
 }
 
 void product_tile(const float* a, const float* b, int64_t k, float* out, int64_t ldo, int64_t rows,
                   int64_t cols, bool add_to) {
+  k = words_of(k);
   switch (rows) {
     case 1:
       return tile<1>(a, b, k, out, ldo, cols, add_to);

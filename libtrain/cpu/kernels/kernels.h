@@ -47,6 +47,7 @@ struct GemmArgs {
   EpilogueArgs e;
   int64_t shuffle_w, line, res_line;
   float* scratch;  // gemm_scratch floats
+  bool words;  // bf16: x holds pairs of bf16 already, ldx in pairs; x may lie between two floats
 };
 
 /// Geometry of a window operation over x: [n, h, w, c] -> y: [n, oh, ow, cout]. Strides ld* in
@@ -133,6 +134,11 @@ struct KernelTable {
   int64_t (*gemm_scratch)(int64_t k);                     // floats one thread needs
   void (*conv)(const ConvArgs&, int64_t r0, int64_t r1);  // rows of n * oh
   int64_t (*conv_scratch)(const ConvArgs&);               // floats one thread needs
+  /// Pairs of bf16 (null in f32). round_words: those of n floats in a row, of which an odd last one
+  /// is written alone, as 2 bytes; `words` may lie between two floats. pair_rows: word i holds
+  /// first[i] and second[i] (null = zeros).
+  void (*round_words)(const float* x, int64_t n, void* words);
+  void (*pair_rows)(const float* first, const float* second, int64_t n, float* words);
   void (*depthwise)(const DepthwiseArgs&, int64_t r0, int64_t r1);
   void (*pool)(const PoolArgs&, int64_t r0, int64_t r1);
   void (*resize)(const ResizeArgs&, int64_t r0, int64_t r1);
@@ -187,6 +193,8 @@ void gemm(const GemmArgs& g, int64_t m0, int64_t m1);
 int64_t gemm_scratch(int64_t k);
 void conv(const ConvArgs& a, int64_t r0, int64_t r1);
 int64_t conv_scratch(const ConvArgs& a);
+void round_words(const float* x, int64_t n, void* words);
+void pair_rows(const float* first, const float* second, int64_t n, float* words);
 }  // namespace avx512bf16
 
 }  // namespace train::cpu

@@ -156,7 +156,7 @@ void tile(const TileArgs& g) {
     for (int n = 0; n < NR; ++n) bv[n] = load(b + W * (n + NR * u));
     OCR_UNROLL
     for (int m = 0; m < MR; ++m) {
-      const V av = set1(row(m)[u]);
+      const V av = broadcast(row(m) + u);
       OCR_UNROLL
       for (int n = 0; n < NR; ++n) acc[m][n] = multiply_add(av, bv[n], acc[m][n]);
     }

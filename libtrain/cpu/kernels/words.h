@@ -28,10 +28,29 @@ inline void write_words(const float* x, int64_t n, float* words) {
   const V low = load_n(x, n), high = n > W ? load_n(x + W, n - W) : zero();
   store_n(words, __builtin_bit_cast(V, _mm512_cvtne2ps_pbh(high, low)), (n + 1) / 2);
 }
+
+// Words of two rows of a matrix: the lower halves from `first`, the upper from `second`.
+OCR_INLINE V pair(V first, V second) {
+  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i order = _mm512_castps_si512(_mm512_loadu_ps(kOrder));
+  const auto halves = __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(second, first));
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, halves));
+}
+
+// The word at p in all lanes; where the caller made the words, p may lie between two floats.
+OCR_INLINE V broadcast(const float* p) {
+  float word;
+  std::memcpy(&word, p, sizeof word);
+  return set1(word);
+}
 #else
 constexpr bool kPairs = false;
 constexpr int64_t kPerWord = 1;
 OCR_INLINE V multiply_add(V a, V b, V c) { return fma(a, b, c); }
+OCR_INLINE V pair(V first, V) { return first; }
+OCR_INLINE V broadcast(const float* p) { return set1(*p); }
 inline void write_words(const float* x, int64_t n, float* words) {
   std::memcpy(words, x, static_cast<size_t>(n) * sizeof(float));
 }
