@@ -30,8 +30,7 @@ void check_products(cpu::Precision precision) {
   const Case cases[] = {{0, 3, 5},    {1, 1, 1},     {5, 6, 16},   {256, 7, 17},   {257, 12, 33},
                         {700, 40, 3}, {3000, 5, 65}, {64, 130, 9}, {9000, 150, 20}};
   for (uint64_t seed = 0; seed < 2 * std::size(cases); ++seed) {
-    const RowProduct p{cases[seed / 2].rows, cases[seed / 2].m, cases[seed / 2].n,
-                       precision};
+    const RowProduct p{cases[seed / 2].rows, cases[seed / 2].m, cases[seed / 2].n, precision};
     SCOPED_TRACE(cat(p.rows, " rows, ", p.m, " by ", p.n));
     Draw d(seed, "row product");
     const auto a = floats(d, p.rows * p.m), b = floats(d, p.rows * p.n);

@@ -5,15 +5,8 @@
 namespace train::cpu::OCR_ISA_NS {
 
 void round_words(const float* x, int64_t n, void* words) {
-  auto* to = static_cast<char*>(words);
   const int64_t even = n / 2 * 2;
-  for (int64_t i = 0; i < even; i += 2 * W, to += W * sizeof(float)) {
-    const int64_t left = even - i;
-    const V low = load_n(x + i, min_i(left, W));
-    const V high = left > W ? load_n(x + i + W, min_i(left - W, W)) : zero();
-    const V both = __builtin_bit_cast(V, _mm512_cvtne2ps_pbh(high, low));
-    store_n(reinterpret_cast<float*>(to), both, min_i(left / 2, W));
-  }
+  write_words(x, even, static_cast<float*>(words));
   if (even == n) return;
   float word[W];
   store(word, pair(set1(x[even]), zero()));
