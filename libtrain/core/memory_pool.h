@@ -12,8 +12,11 @@ namespace train {
 
 /// A training step allocates and frees the same sizes again and again; returning pages to the
 /// system in between costs a page fault per 4 KiB touched, more than most layers compute. The pool
-/// keeps what is freed, in classes a quarter of a power of two apart (at most a quarter is wasted).
-/// Thread-safe; tensors may outlive it.
+/// keeps what is freed, in classes a quarter of a power of two apart (at most a quarter is wasted),
+/// and lends blocks of up to twice the size. Batches of ever other sizes would leave ever more
+/// behind: when new memory must be taken, what was freed longest ago goes back to the system as far
+/// as all together would pass kMostKept times the most that ever lay in tensors. Thread-safe;
+/// tensors may outlive it.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   /// What lies in tensors, what waits for the next ones, and the most that ever lay in tensors;
@@ -21,6 +24,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   struct Stats {
     size_t used = 0, kept = 0, peak = 0;
   };
+
+  /// All together, of the most that ever lay in tensors, beyond which blocks are given back.
+  static constexpr double kMostKept = 1.25;
 
   static std::shared_ptr<MemoryPool> create() { return std::make_shared<MemoryPool>(); }
   /// Uninitialised, as Tensor(shape, dtype).
@@ -33,7 +39,13 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::shared_ptr<Storage> storage(size_t bytes);
   void give_back(Storage* storage);
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<std::unique_ptr<Storage>>> free_;  // by size class
+  struct Free {
+    std::unique_ptr<Storage> storage;
+    uint64_t freed;  // when, of clock_
+  };
+  void release_oldest(size_t most);
+  std::map<size_t, std::vector<Free>> free_;  // by size class, each in the order freed
+  uint64_t clock_ = 0;
   Stats stats_;
 };
 

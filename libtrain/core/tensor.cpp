@@ -12,6 +12,11 @@ namespace train {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kMapped = SIZE_MAX;  // malloc's blocks have ends that are watched
+#else
+constexpr size_t kMapped = kHugePage;
+#endif
 
 // Calls `f` with a typed pointer to the elements; 16-bit floats come as their bits.
 template <class F>
@@ -68,19 +73,40 @@ void fill_half(DType type, const void* from, int64_t n, uint16_t* out, Round rou
   });
 }
 
+// Null where there is no more.
+char* map(size_t bytes) {
+  void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
+}
+
 }  // namespace
 
+// Large blocks come from the system and go back to it at once: kept by malloc, those of a training
+// whose batches change their size end as holes in its heap (a third of all memory was seen).
 Storage::Storage(size_t bytes) : bytes_(bytes) {
-  const size_t align = bytes >= kHugePage ? kHugePage : 64;
-  const size_t padded =
-      (bytes + 64 + align - 1) / align * align;  // kernels may read a vector past the end
-  data_ = std::aligned_alloc(align, padded);
+  const size_t padded = bytes + 64;  // kernels may read a vector past the end
+  if (bytes >= kMapped) {
+    const size_t size = (padded + kHugePage - 1) / kHugePage * kHugePage;
+    if (char* const p = map(size + kHugePage)) {
+      char* const first = p + (kHugePage - reinterpret_cast<uintptr_t>(p) % kHugePage) % kHugePage;
+      if (first > p) munmap(p, static_cast<size_t>(first - p));
+      munmap(first + size, static_cast<size_t>(p + kHugePage - first));
+      madvise(first, size, MADV_HUGEPAGE);
+      data_ = first;
+      mapped_ = size;
+    }
+  } else {
+    data_ = std::aligned_alloc(64, (padded + 63) / 64 * 64);
+  }
   if (!data_) throw DeviceError(cat("out of memory: could not allocate ", bytes >> 20, " MiB"));
-  if (align == kHugePage) madvise(data_, padded, MADV_HUGEPAGE);
 }
 
 Storage::~Storage() {
-  if (owned_) std::free(data_);
+  if (!owned_) return;
+  if (mapped_ > 0)
+    munmap(data_, mapped_);
+  else
+    std::free(data_);
 }
 
 Tensor::Tensor(const Shape& shape, DType dtype)

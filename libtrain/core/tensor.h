@@ -15,7 +15,7 @@ namespace train {
 /// it).
 class Storage {
  public:
-  explicit Storage(size_t bytes);  // 64-byte aligned, huge pages advised when large; not cleared
+  explicit Storage(size_t bytes);  // 64-byte aligned; large ones in huge pages of their own; not cleared
   /// Borrows memory that outlives the storage, e.g. a mapped weights file.
   Storage(void* borrowed, size_t bytes) : data_(borrowed), bytes_(bytes), owned_(false) {}
   ~Storage();
@@ -27,8 +27,9 @@ class Storage {
   uint64_t version = 0;
 
  private:
-  void* data_;
+  void* data_ = nullptr;
   size_t bytes_;
+  size_t mapped_ = 0;  // pages of its own; 0: malloc's
   bool owned_ = true;
 };
 

@@ -27,6 +27,33 @@ TEST(MemoryPool, KeepsWhatIsFreedForTheNextOfItsClass) {
   EXPECT_EQ(pool->stats().kept, 0u);
 }
 
+TEST(MemoryPool, LendsBlocksOfUpToTwiceTheSize) {
+  const auto pool = MemoryPool::create();
+  const Tensor large = pool->tensor({1 << 20});  // so that nothing has to go back
+  const size_t others = pool->stats().used;
+  const void* first = pool->tensor({4096}).raw();
+  EXPECT_NE(pool->tensor({1700}).raw(), first);
+  EXPECT_EQ(pool->tensor({3000}).raw(), first);
+  const Tensor lent = pool->tensor({2048});
+  EXPECT_EQ(lent.raw(), first);
+  EXPECT_EQ(pool->stats().used - others, size_t{4096} * 4);
+}
+
+// Batches of ever other sizes: what waits is bounded by what lay in tensors at one time.
+TEST(MemoryPool, GivesBackTheOldestBeforeItGrowsFurther) {
+  const auto pool = MemoryPool::create();
+  for (int64_t n = int64_t{1} << 10; n <= int64_t{1} << 18; n *= 4)
+    for (int i = 0; i < 3; ++i) {
+      const Tensor a = pool->tensor({n}), b = pool->tensor({n / 8});
+      const MemoryPool::Stats s = pool->stats();
+      EXPECT_LE(s.used + s.kept, s.peak + s.peak / 4) << n;
+    }
+  // What was freed last is still there.
+  const size_t before = pool->stats().kept;
+  const Tensor again = pool->tensor({int64_t{1} << 18});
+  EXPECT_EQ(pool->stats().kept, before - (size_t{4} << 18));
+}
+
 TEST(MemoryPool, TensorsMayOutliveIt) {
   Tensor t;
   {
