@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "apps/ocr/command.h"
@@ -11,6 +12,7 @@
 #include "apps/ocr/data_check.h"
 #include "apps/ocr/log.h"
 #include "apps/ocr/training_config.h"
+#include "apps/ocr/training_estimate.h"
 #include "libocr/data/multi_scale_sampler.h"
 #include "libocr/training/optimizer.h"
 #include "libocr/training/task.h"
@@ -34,7 +36,7 @@ constexpr const char* kExamples = R"(Examples:
   ocr train -c rec.yml -o Global.pretrained_model=w/best    weights only, names that fit
   ocr train -c rec.yml --profile trace.json                 where the time of the first updates goes
   mpirun -np 4 ocr train -c rec.yml -t 1                    four processes, see docs/train.md, "Ranks"
-  ocr train -c rec.yml --dry-run                            the net, the data checked, the plan; no training
+  ocr train -c rec.yml --dry-run                            parameters, memory and time, the data checked; no training
   ocr train -c rec.yml --skip-bad 20                        although up to 20 samples cannot be used
 )";
 
@@ -46,11 +48,13 @@ set and threads). `ocr runs` lists trainings, `ocr plot` draws their curves. Tra
 )";
 
 constexpr int kProfileUpdates = 20;
-constexpr int kRankTimeout = 300;  // seconds
+constexpr int kRankTimeout = 300;         // seconds
+constexpr int64_t kMadeUpSamples = 4096;  // of an epoch where there are no data
 
 struct Request {
   ConfigOptions config;
-  bool strict = false, resume = false, dry_run = false;
+  bool strict = false, resume = false, dry_run = false, estimate = true;
+  std::optional<int> memory_limit;  // MiB; 0: none; not given: what can be used
   int threads = 0, skip_bad = 0;
   std::string ranks;  // empty: as started; "mpi"; a number: threads of this process
   int rank_timeout = kRankTimeout;
@@ -79,15 +83,17 @@ class Run {
     warnings.insert(warnings.end(), context.warnings.begin(), context.warnings.end());
     if (leads())
       for (const std::string& w : warnings) log_warning(w);
-    if (has_data_) make_loader();
+    make_sampler();
     make_optimizer();
     make_mixed_precision();
   }
 
   int run() {
     if (leads()) describe();
+    if (leads()) estimate();  // in copies of this process, while it has no other threads
     if (has_data_ && leads()) check_samples();  // the other ranks have the same data
     if (r_.dry_run) return kExitOk;
+    make_loader();
     train::ThreadPool pool(threads());
     const train::PoolScope scope(&pool);
     train::Trainer trainer({.task = task_.get(),
@@ -177,28 +183,34 @@ class Run {
     log_warning(summary + ", as --skip-bad allows");
   }
 
-  void make_loader() {
+  void make_sampler() {
     const train::config::SplitConfig& split = config_.train;
+    const int64_t samples = has_data_ ? train_->size() : kMadeUpSamples;
     const auto seed = static_cast<uint64_t>(config_.global.seed);
     if (split.sampler.name == "MultiScaleSampler")
       sampler_ = std::make_unique<ocr::MultiScaleSampler>(
-          split.sampler, train_->size(), train_->aspects(),
+          split.sampler, samples, train_->aspects(),
           ocr::MultiScaleSampler::Options{.seed = seed, .rank = rank(), .ranks = ranks()});
     else
       sampler_ = std::make_unique<train::data::SimpleBatchSampler>(
-          train_->size(), train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
-                                                    .shuffle = split.loader.shuffle,
-                                                    .drop_last = split.loader.drop_last,
-                                                    .seed = seed,
-                                                    .rank = rank(),
-                                                    .ranks = ranks()});
+          samples, train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
+                                             .shuffle = split.loader.shuffle,
+                                             .drop_last = split.loader.drop_last,
+                                             .seed = seed,
+                                             .rank = rank(),
+                                             .ranks = ranks()});
+    if (has_data_) batches_ = static_cast<int64_t>(sampler_->epoch(0).size());
+  }
+
+  int workers() const { return std::min(config_.train.loader.num_workers, threads()); }
+
+  void make_loader() {
     loader_ = std::make_unique<train::data::DataLoader>(
         *train_, *sampler_,
-        train::data::LoaderOptions{.workers = std::min(split.loader.num_workers, threads()),
-                                   .seed = seed,
+        train::data::LoaderOptions{.workers = workers(),
+                                   .seed = static_cast<uint64_t>(config_.global.seed),
                                    .max_bad = r_.skip_bad,
                                    .whole = ranks() > 1});
-    batches_ = static_cast<int64_t>(sampler_->epoch(0).size());
   }
 
   void make_optimizer() {
@@ -251,6 +263,34 @@ class Run {
       log_warning(cat(threads(), " threads on ", train::usable_cpus(),
                       " CPUs that this process may use",
                       ranks() > 1 ? ": mpirun binds ranks to cores, --bind-to none does not" : ""));
+  }
+
+  // A run that goes on has shown it already.
+  void estimate() const {
+    if (!r_.estimate) return;
+    if (ranks() > 1) {
+      if (r_.dry_run) log_note("no estimate with several ranks: it is made for one");
+      return;
+    }
+    const train::config::GlobalConfig& g = config_.global;
+    const bool goes_on = !g.checkpoints.empty() ||
+                         (r_.resume && std::filesystem::exists(
+                                           train::checkpoint_file(g.save_model_dir + "/latest")));
+    if (goes_on && !r_.dry_run) return;
+    tell_estimate({.config = config_,
+                   .model = *model_,
+                   .task = task_.get(),
+                   .train = train_.get(),
+                   .eval = eval_.get(),
+                   .sampler = sampler_.get(),
+                   .optimizer = optimizer_.get(),
+                   .schedule = schedule_.get(),
+                   .ema = ema_.get(),
+                   .autocast = autocast_.get(),
+                   .scaler = scaler_.get(),
+                   .threads = threads(),
+                   .workers = workers()},
+                  r_.memory_limit);
   }
 
   void begin(train::Trainer& trainer) {
@@ -382,8 +422,13 @@ void declare_train(Command& command) {
   add_config_options(command, r->config);
   command.flag("resume", "go on from the latest checkpoint, if there is one",
                [r](const Given& g) { r->resume = g.truth(); });
-  command.flag("dry_run", "build all of it, train nothing",
+  command.flag("dry_run", "say what it would take, check the data, train nothing",
                [r](const Given& g) { r->dry_run = g.truth(); });
+  command.flag("no_estimate", "begin without finding out memory and time first",
+               [r](const Given& g) { r->estimate = !g.truth(); });
+  command.option(
+      "memory_limit", "MIB", "do not begin where it would take more; 0: no limit",
+      [r](const Given& g) { r->memory_limit = g.whole(0, 1 << 30); }, "what can be used");
   command.option(
       "skip_bad", "N", "train without up to N samples that cannot be used",
       [r](const Given& g) { r->skip_bad = g.whole(0); }, "0");

@@ -207,7 +207,8 @@ Sample OcrDataset::decoded(int64_t index) const {
 void OcrDataset::add_extra(Sample& sample, const SampleRequest& request) const {
   Random random(request.random, 1000);
   size_t tries = 0;
-  while (static_cast<int>(sample.extra.size()) < extra_ && tries++ < options_.max_ext_tries) {
+  while (size() > 0 && static_cast<int>(sample.extra.size()) < extra_ &&
+         tries++ < options_.max_ext_tries) {
     const int64_t index = random.below(static_cast<int>(std::min<int64_t>(size(), 1 << 30)));
     try {
       Sample other = raw(index, request.epoch);
@@ -222,7 +223,10 @@ void OcrDataset::add_extra(Sample& sample, const SampleRequest& request) const {
 }
 
 Sample OcrDataset::load(const SampleRequest& request) const {
-  Sample s = raw(request.index, request.epoch);
+  return load(raw(request.index, request.epoch), request);
+}
+
+Sample OcrDataset::load(Sample s, const SampleRequest& request) const {
   const auto apply = [&](size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {
       if (steps_[i]->extra_samples() > 0) add_extra(s, request);
@@ -238,7 +242,10 @@ Sample OcrDataset::load(const SampleRequest& request) const {
 }
 
 train::data::Sample OcrDataset::get(const SampleRequest& request) const {
-  const Sample s = load(request);
+  return fields_of(load(request));
+}
+
+train::data::Sample OcrDataset::fields_of(const Sample& s) const {
   train::data::Sample out;
   out.fields.reserve(keys_.size());
   for (const std::string& k : keys_) out.fields.push_back(field_of(s, k));

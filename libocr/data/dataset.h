@@ -38,6 +38,11 @@ class OcrDataset final : public train::data::Dataset {
 
   /// The sample as the transforms leave it; the fields of get() are made of it.
   Sample load(const train::data::SampleRequest& request) const;
+  /// The same of a sample that is not in the set: an encoded picture and a label as written. Others
+  /// are mixed in where the set has any.
+  Sample load(Sample raw, const train::data::SampleRequest& request) const;
+  /// The fields of get(), of a sample as load() leaves it.
+  train::data::Sample fields_of(const Sample& sample) const;
   /// The sample before the first transform: encoded picture and label as written. `picture` off
   /// leaves the picture unread.
   Sample raw(int64_t index, int64_t epoch = 0, bool picture = true) const;

@@ -2,6 +2,7 @@
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ inline std::string slurp(const fs::path& path) {
 struct Result {
   int rc = -1;
   std::string out, err;
+  int64_t peak_memory = 0;  // bytes that were in use at most
 };
 
 class Cli : public ::testing::Test {
@@ -60,9 +62,10 @@ class Cli : public ::testing::Test {
   }
   Result finish(pid_t pid) {
     int status = 0;
-    waitpid(pid, &status, 0);
+    rusage usage = {};
+    wait4(pid, &status, 0, &usage);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), slurp(dir_ / "out.txt"),
-            slurp(dir_ / "err.txt")};
+            slurp(dir_ / "err.txt"), int64_t{usage.ru_maxrss} * 1024};
   }
   Result ocr(std::vector<std::string> args, const std::string& input = "/dev/null") {
     return finish(start(std::move(args), input));

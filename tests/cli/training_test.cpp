@@ -132,7 +132,43 @@ TEST_F(Training, ADryRunNeedsNoData) {
   EXPECT_EQ(r.rc, 0) << r.err;
   EXPECT_NE(r.err.find("data/rec.txt is not there"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("parameters"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("GFLOP"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("these were made up"), std::string::npos) << r.err;
   EXPECT_EQ(train("run", {}).rc, 1);
+}
+
+// What is tried before is tried in copies of the process: of it the training shows nothing.
+TEST_F(Training, SaysBeforeWhatItTakes) {
+  const std::vector<std::string> one{"-o", "Global.epoch_num=1", "Global.eval_batch_step=[0,3]"};
+  const auto with = [&one](std::string option) {
+    std::vector<std::string> all = one;
+    all.insert(all.begin(), std::move(option));
+    return all;
+  };
+  const Result r = train("run", one), blind = train("blind", with("--no-estimate"));
+  ASSERT_EQ(r.rc, 0) << r.err;
+  ASSERT_EQ(blind.rc, 0) << blind.err;
+  EXPECT_EQ(blind.err.find("estimate:"), std::string::npos) << blind.err;
+  EXPECT_TRUE(slurp(dir_ / "run/latest.safetensors") == slurp(dir_ / "blind/latest.safetensors"));
+  const std::string said = "memory at most about ";
+  const size_t at = r.err.find(said);
+  ASSERT_NE(at, std::string::npos) << r.err;
+  const double estimate = std::stod(r.err.substr(at + said.size())) * (1 << 20);
+  EXPECT_NEAR(estimate, static_cast<double>(blind.peak_memory), .15 * estimate);
+  EXPECT_NE(r.err.find("an epoch of 3 batches takes "), std::string::npos) << r.err;
+}
+
+TEST_F(Training, RefusesWhatCannotFit) {
+  for (const char* run : {"--dry-run", "--strict"}) {
+    const Result r = train("run", {"--memory-limit", "20", run});
+    EXPECT_EQ(r.rc, 1);
+    EXPECT_NE(r.err.find("MiB of memory, and 20 MiB are allowed (--memory-limit)"),
+              std::string::npos)
+        << r.err;
+    EXPECT_NE(r.err.find("Train.loader.batch_size_per_card (now "), std::string::npos) << r.err;
+    EXPECT_FALSE(fs::exists(dir_ / "run"));
+  }
+  EXPECT_EQ(train("run", {"--memory-limit", "0", "--dry-run"}).rc, 0);
 }
 
 // A net that learns lines of their own widths is evaluated on lines of their own widths: with the
