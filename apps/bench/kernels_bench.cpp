@@ -31,7 +31,8 @@ using namespace train::cpu;
 
 bool wall_clock = false;
 
-// Seconds. With one thread its CPU time: on a shared machine that leaves out the moments when others ran.
+// Seconds. With one thread its CPU time: on a shared machine that leaves out the moments when
+// others ran.
 double now() {
   timespec t{};
   clock_gettime(wall_clock ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);

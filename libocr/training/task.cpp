@@ -48,7 +48,6 @@ class Fields {
   const OcrDataset& data_;
 };
 
-
 class OcrTask : public train::Task {
  public:
   explicit OcrTask(const TaskParts& p)

@@ -59,8 +59,8 @@ struct DbLossResult {
 DbLossResult db_loss(Tape& tape, const Variable& maps, const Variable& threshold_map,
                      const Variable& threshold_mask, const Variable& shrink_map,
                      const Variable& shrink_mask, const DbLossOptions& options = {});
-/// The loss that the options choose for the shrink map, without its weight, of another map [N, 1, H,
-/// W] of the same truth.
+/// The loss that the options choose for the shrink map, without its weight, of another map [N, 1,
+/// H, W] of the same truth.
 Variable db_shrink_loss(Tape& tape, const Variable& map, const Variable& shrink_map,
                         const Variable& shrink_mask, const DbLossOptions& options = {});
 

@@ -15,7 +15,8 @@ namespace train {
 /// it).
 class Storage {
  public:
-  explicit Storage(size_t bytes);  // 64-byte aligned; large ones in huge pages of their own; not cleared
+  explicit Storage(
+      size_t bytes);  // 64-byte aligned; large ones in huge pages of their own; not cleared
   /// Borrows memory that outlives the storage, e.g. a mapped weights file.
   Storage(void* borrowed, size_t bytes) : data_(borrowed), bytes_(bytes), owned_(false) {}
   ~Storage();

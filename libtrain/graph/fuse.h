@@ -7,8 +7,8 @@ namespace train {
 /// Activations spelled out in simpler operators: HardSwish, HardSigmoid, GELU, Swish;
 /// GlobalAveragePool from ReduceMean.
 void fuse_activations(Graph& graph);
-/// x + x * gate becomes x * (gate + 1) where the gate is smaller than x (an SE block with a shortcut):
-/// the one then rides in the convolution that makes the gate.
+/// x + x * gate becomes x * (gate + 1) where the gate is smaller than x (an SE block with a
+/// shortcut): the one then rides in the convolution that makes the gate.
 void fuse_residual_gates(Graph& graph);
 /// LayerNormalization spelled out over the last axis.
 void fuse_layer_norm(Graph& graph);

@@ -23,7 +23,7 @@ struct ScheduleOptions {
   double end_lr = 0;
   double power = 1;
   std::vector<int64_t> boundaries = {};  // steps, ascending
-  std::vector<double> values = {};        // one more than boundaries
+  std::vector<double> values = {};       // one more than boundaries
   double pct_start = .3, div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false, linear_anneal = false;  // kOneCycle
   /// Steps over which the rate rises from 0 to learning_rate (values[0] for kPiecewise). The

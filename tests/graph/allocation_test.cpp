@@ -1,5 +1,5 @@
-// Counts heap allocations: a run whose shapes are known makes none. Sanitizers bring an allocator of
-// their own, which must not be replaced.
+// Counts heap allocations: a run whose shapes are known makes none. Sanitizers bring an allocator
+// of their own, which must not be replaced.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gtest/gtest.h>
 

@@ -60,8 +60,8 @@ void profile(const train::Net& net, train::Context& context, const std::vector<t
   for (const train::StepProfile& s : steps)
     if (s.seconds >= .01 * total.count())
       std::printf("%8.3f ms  %5.1f GFLOP/s  %-40s %s  %s\n", s.seconds * 1e3 / runs,
-                  s.seconds > 0 ? s.flops / s.seconds * 1e-9 : 0, s.op.c_str(),
-                  s.shape.c_str(), s.node.c_str());
+                  s.seconds > 0 ? s.flops / s.seconds * 1e-9 : 0, s.op.c_str(), s.shape.c_str(),
+                  s.node.c_str());
 }
 
 int run(const Arguments& a) {

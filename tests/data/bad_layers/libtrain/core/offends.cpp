@@ -1,2 +1,3 @@
-// Breaks the rules that scripts/check_layers.sh checks: the test expects it to say so. Not compiled.
+// Breaks the rules that scripts/check_layers.sh checks: the test expects it to say so. Not
+// compiled.
 #include "libtrain/graph/graph.h"
