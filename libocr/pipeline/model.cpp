@@ -38,8 +38,9 @@ Model load_model(const ModelFiles& files, const std::string& kind, Options& opti
     if (key.starts_with(prefix))
       set_option(options, std::string_view(key).substr(prefix.size()), value, Source::kMetadata,
                  files.onnx);
-  model.precision = choose_precision(options.precision.value).precision;
-  model.note = {kind, files.onnx, model.info.sha256};
+  const PrecisionChoice precision = choose_precision(options.precision.value, model.info.sha256);
+  model.precision = precision.precision;
+  model.note = {kind, files.onnx, model.info.sha256, precision.name};
   return model;
 }
 

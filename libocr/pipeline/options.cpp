@@ -481,7 +481,8 @@ void each(Self& s, Visit&& v) {
   v(S{"precision",
       "Resources",
       "TYPE",
-      "arithmetic of the nets: fp32 (also auto), or bf16 with AVX512-BF16",
+      "arithmetic of the nets: fp32, bf16 with AVX512-BF16, or auto: bf16 for recognisers known to "
+      "read alike",
       {"auto", "fp32", "bf16", "fp16", "int8"},
       {}},
     s.precision);
@@ -547,6 +548,7 @@ constexpr PresetValue kPresets[] = {
     {"ppocr2", "use_angle_cls", "false"},
     {"ppocr2", "reading_order", "rows"},
     {"ppocr2", "drop_score", "0.5"},
+    {"ppocr2", "precision", "fp32"},
     {"ppocr3", "det_limit_side_len", "64"},
     {"ppocr3", "det_limit_type", "min"},
     {"ppocr3", "det_max_side_limit", "4000"},
@@ -557,6 +559,7 @@ constexpr PresetValue kPresets[] = {
     {"ppocr3", "doc_thresh", "0"},
     {"ppocr3", "reading_order", "rows"},
     {"ppocr3", "drop_score", "0"},
+    {"ppocr3", "precision", "fp32"},
     {"rapidocr", "det_limit_side_len", "736"},
     {"rapidocr", "det_limit_type", "min"},
     {"rapidocr", "det_max_side_limit", "100000"},
@@ -572,6 +575,7 @@ constexpr PresetValue kPresets[] = {
     {"rapidocr", "rec_min_width", "320"},
     {"rapidocr", "rec_recover_spaces", "false"},
     {"rapidocr", "use_angle_cls", "true"},
+    {"rapidocr", "precision", "fp32"},
     {"rapidocr", "cls_thresh", "0.9"},
     {"rapidocr", "reading_order", "rows"},
     {"rapidocr", "drop_score", "0.5"},

@@ -252,7 +252,7 @@ void Pipeline::Impl::open(std::vector<std::string>& warnings) {
                options.rec_image_shape.source, options.rec_image_shape.where);
   info.version = train::kVersion;
   info.task = task;
-  options.precision.value = choose_precision(options.precision.value).name;  // what was used
+  if (!precision.note.empty()) options.precision.value = precision.name;  // what was used
   info.settings = describe_options(options);
 }
 

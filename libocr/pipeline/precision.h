@@ -13,10 +13,10 @@ struct PrecisionChoice {
   std::string note;  // one line where it is not what was asked for
 };
 
-/// `asked`: auto (fp32, until text read under bf16 has been compared on processors that have it),
-/// fp32, bf16, or PaddleOCR's fp16 and int8, for which there are no kernels. What is not to be had
-/// is computed in fp32, with a note.
+/// `asked`: fp32, bf16, auto, or PaddleOCR's fp16 and int8, for which there are no kernels. What is
+/// not to be had is computed in fp32, with a note. auto is bf16 where the CPU has it and the model
+/// with this hash reads the same text with it (docs/numerics.md, "bf16"), else fp32.
 /// Throws train::ConfigError on anything else.
-PrecisionChoice choose_precision(std::string_view asked);
+PrecisionChoice choose_precision(std::string_view asked, std::string_view sha256 = {});
 
 }  // namespace ocr

@@ -54,6 +54,7 @@ struct DocumentResult {
 /// A model as it was loaded.
 struct ModelNote {
   std::string kind, path, sha256;  // kind: det, rec, cls, doc
+  std::string precision = "fp32";  // or bf16
 };
 
 /// What every output repeats about the run.

@@ -99,7 +99,7 @@ Json run_json(const RunInfo& run) {
   j["task"] = run.task;
   j["models"] = Json::object();
   for (const ModelNote& m : run.models)
-    j["models"][m.kind] = Json{{"path", m.path}, {"sha256", m.sha256}};
+    j["models"][m.kind] = Json{{"path", m.path}, {"sha256", m.sha256}, {"precision", m.precision}};
   j["settings"] = Json::object();
   for (const OptionText& o : run.settings) {
     if (!o.affects_text) continue;  // equal pages give equal files, whatever the thread count

@@ -107,8 +107,13 @@ TEST(Options, SuggestsTheNearestName) {
 TEST(Options, PrecisionIsWhatTheCpuHas) {
   const bool bf16 = train::cpu::has_bf16();
   EXPECT_STREQ(choose_precision("fp32").name, "fp32");
-  EXPECT_STREQ(choose_precision("auto").name, "fp32");  // bf16 is opt-in
-  EXPECT_EQ(choose_precision("auto").note, "");
+  EXPECT_STREQ(choose_precision("auto").name, "fp32");  // of a model that nobody has compared
+  EXPECT_STREQ(choose_precision("auto", std::string(64, '0')).name, "fp32");
+  constexpr const char* kTinyRecogniser =
+      "9ef676d6ed3c88256a2d92c640c44f25b0c40947e111b14b8be8f594091563e6";
+  EXPECT_STREQ(choose_precision("auto", kTinyRecogniser).name, bf16 ? "bf16" : "fp32");
+  EXPECT_STREQ(choose_precision("fp32", kTinyRecogniser).name, "fp32");
+  EXPECT_EQ(choose_precision("auto", kTinyRecogniser).note, "");
   EXPECT_STREQ(choose_precision("bf16").name, bf16 ? "bf16" : "fp32");
   EXPECT_EQ(choose_precision("bf16").note.empty(), bf16);
   for (const char* other : {"fp16", "int8"}) {
