@@ -28,7 +28,6 @@ constexpr double kTwoPasses = 2.2;                  // the first also makes plan
 constexpr int kMostPasses = 5;                      // timed, over the sizes
 constexpr int64_t kEvaluated = 8;                   // samples
 constexpr double kEvaluating = 2;                   // seconds, where a sample takes long
-constexpr int64_t kOwnWidthLines = 512;             // whose pictures an evaluation holds at a time
 constexpr int64_t kWorkerBytes = int64_t{6} << 20;  // what a thread that reads keeps for itself
 
 double now() {
@@ -258,7 +257,7 @@ class WatchedTask final : public train::Task {
       if (lines == 0) return 0;
       trial_.evaluate_seconds = (now() - begin) / static_cast<double>(lines);
       more = bytes / static_cast<double>(lines) *
-             static_cast<double>(std::min(kOwnWidthLines, data.size()));
+             static_cast<double>(std::min(kOwnWidthWindow, data.size()));
     } else {
       int64_t read = 0;
       for (int64_t i = 0; i < n && (read == 0 || now() - begin < kEvaluating); ++i) {

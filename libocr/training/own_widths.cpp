@@ -12,7 +12,6 @@ namespace {
 using train::Layout;
 using train::Tensor;
 
-constexpr int64_t kWindow = 512;        // lines whose pictures are in memory at a time
 constexpr size_t kBatchColumns = 9600;  // of all lines of a batch: bounds the net's memory
 constexpr size_t kMostLines = 64;
 
@@ -79,9 +78,9 @@ int64_t read_at_own_widths(const models::Model& model, train::Eager& eager, cons
                            const std::function<void(const Sample&, const CtcLine&)>& tell) {
   const Reader reader(model, eager, resize, dictionary);
   int64_t unread = 0;
-  for (int64_t begin = 0; begin < data.size(); begin += kWindow) {
+  for (int64_t begin = 0; begin < data.size(); begin += kOwnWidthWindow) {
     std::vector<Line> lines;
-    for (int64_t i = begin; i < std::min(begin + kWindow, data.size()); ++i) try {
+    for (int64_t i = begin; i < std::min(begin + kOwnWidthWindow, data.size()); ++i) try {
         if (i % ranks != rank) continue;
         Line line{data.decoded(i), {}, {}};
         line.size = recognition_size(line.sample.image.cols, line.sample.image.rows, resize);

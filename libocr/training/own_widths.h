@@ -9,6 +9,9 @@
 
 namespace ocr {
 
+/// Lines whose pictures are in memory at a time.
+constexpr int64_t kOwnWidthWindow = 512;
+
 /// Reads the lines of `data` with `model` (in evaluation) and hands each with its text to `tell`,
 /// in order: the sample as decoded, its label as written. Sizes, normalisation and lost spaces are
 /// those of `ocr infer`, labels are not looked at; lines of equal width go through the net

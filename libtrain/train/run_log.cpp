@@ -1,7 +1,6 @@
 #include "libtrain/train/run_log.h"
 
 #include <sys/file.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -147,12 +146,6 @@ void RunLog::metrics(const std::string& kind, int64_t epoch, int64_t global_step
   if (!events_) return;
   for (const auto& [name, value] : values) events_->scalar(global_step, kind + "/" + name, value);
   events_->flush();
-}
-
-int64_t peak_resident_bytes() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace train

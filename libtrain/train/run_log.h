@@ -65,7 +65,4 @@ class RunLog {
   std::unique_ptr<EventWriter> events_;
 };
 
-/// The largest resident memory of this process so far, in bytes.
-int64_t peak_resident_bytes();
-
 }  // namespace train

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "libtrain/core/child.h"
 #include "libtrain/cpu/isa.h"
 #include "libtrain/dist/collect.h"
 #include "libtrain/optim/gradients.h"
@@ -356,7 +357,7 @@ void Trainer::report(Window& window) {
                  .batch_cost = seconds / updates,
                  .samples = static_cast<double>(window.samples) / updates,
                  .eta_seconds = static_cast<double>(left) * seconds_ / timed_steps_,
-                 .memory_bytes = peak_resident_bytes()});
+                 .memory_bytes = peak_memory()});
   window = Window();
 }
 
