@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures training steps against PyTorch on the CPU and prints a Markdown table for docs/benchmarks.md.
-# usage: scripts/bench_train.sh [--quick] [--cpu-time] [--threads 1,2] [--rounds N] [--steps N] [--only NAME]
+# usage: scripts/bench_train.sh [--quick] [--cpu-time] [--bf16] [--threads 1,2] [--rounds N] [--steps N] [--only NAME]
 # --quick: small batches, within ten minutes. --cpu-time: one thread, processor time, for a machine that does other things too.
+# --bf16: both in mixed precision.
 # OCR_TORCH   a Python virtual environment with PyTorch: python3 -m venv DIR && DIR/bin/pip install torch numpy
 # TRAIN_NETS  the program: cmake --build --preset release --target train_nets   [build/release/apps/bench/train_nets]
 set -euo pipefail

@@ -13,7 +13,6 @@
 #include "apps/ocr/log.h"
 #include "apps/ocr/training_config.h"
 #include "apps/ocr/training_estimate.h"
-#include "libocr/data/multi_scale_sampler.h"
 #include "libocr/training/optimizer.h"
 #include "libocr/training/task.h"
 #include "libtrain/core/error.h"
@@ -184,21 +183,11 @@ class Run {
   }
 
   void make_sampler() {
-    const train::config::SplitConfig& split = config_.train;
-    const int64_t samples = has_data_ ? train_->size() : kMadeUpSamples;
-    const auto seed = static_cast<uint64_t>(config_.global.seed);
-    if (split.sampler.name == "MultiScaleSampler")
-      sampler_ = std::make_unique<ocr::MultiScaleSampler>(
-          split.sampler, samples, train_->aspects(),
-          ocr::MultiScaleSampler::Options{.seed = seed, .rank = rank(), .ranks = ranks()});
-    else
-      sampler_ = std::make_unique<train::data::SimpleBatchSampler>(
-          samples, train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
-                                             .shuffle = split.loader.shuffle,
-                                             .drop_last = split.loader.drop_last,
-                                             .seed = seed,
-                                             .rank = rank(),
-                                             .ranks = ranks()});
+    sampler_ = ocr::make_sampler({.config = config_,
+                                  .train = *train_,
+                                  .samples = has_data_ ? train_->size() : kMadeUpSamples,
+                                  .rank = rank(),
+                                  .ranks = ranks()});
     if (has_data_) batches_ = static_cast<int64_t>(sampler_->epoch(0).size());
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "libocr/data/multi_scale_sampler.h"
 #include "libocr/metrics/classification_metric.h"
 #include "libocr/metrics/detection_metric.h"
 #include "libocr/metrics/recognition_metric.h"
@@ -288,6 +289,22 @@ DbOptions db_options(const config::NamedSection& post, config::ReadContext& cont
 
 int64_t classes_of(const OcrDataset& data) {
   return data.encoder() ? data.encoder()->dictionary().classes() : 0;
+}
+
+std::unique_ptr<train::data::BatchSampler> make_sampler(const SamplerParts& p) {
+  const config::SplitConfig& split = p.config.train;
+  const auto seed = static_cast<uint64_t>(p.config.global.seed);
+  if (split.sampler.name == "MultiScaleSampler")
+    return std::make_unique<MultiScaleSampler>(
+        split.sampler, p.samples, p.train.aspects(),
+        MultiScaleSampler::Options{.seed = seed, .rank = p.rank, .ranks = p.ranks});
+  return std::make_unique<train::data::SimpleBatchSampler>(
+      p.samples, train::data::BatchOptions{.batch_size = split.loader.batch_size_per_card,
+                                           .shuffle = split.loader.shuffle,
+                                           .drop_last = split.loader.drop_last,
+                                           .seed = seed,
+                                           .rank = p.rank,
+                                           .ranks = p.ranks});
 }
 
 std::unique_ptr<train::Task> make_task(const TaskParts& p, config::ReadContext& context) {

@@ -28,6 +28,16 @@ struct TaskParts {
 /// the loss needs.
 std::unique_ptr<train::Task> make_task(const TaskParts& parts, train::config::ReadContext& context);
 
+struct SamplerParts {
+  const train::config::TrainingConfig& config;
+  const OcrDataset& train;
+  int64_t samples = 0;  // of the data set
+  int rank = 0, ranks = 1;
+};
+/// The order and company of the training samples, as `Train` says. Throws as MultiScaleSampler and
+/// SimpleBatchSampler do.
+std::unique_ptr<train::data::BatchSampler> make_sampler(const SamplerParts& parts);
+
 /// DB's options of `PostProcess`; defaults where the section is absent.
 DbOptions db_options(const train::config::NamedSection& post, train::config::ReadContext& context);
 
