@@ -11,10 +11,11 @@ namespace {
 
 constexpr int64_t kMostLanes = 64;  // of a panel, any instruction set
 
-// Vectors per panel. With 16 registers three vectors by four rows load least per multiply-add (7
-// for 12); what is left over goes into panels of two by six rows. With 32 registers panels are as
-// equal as possible.
-std::vector<int> panel_widths(const KernelTable& t, int64_t vectors) {
+// Vectors per panel of n columns. With 16 registers three vectors by four rows load least per
+// multiply-add (7 for 12); what is left over goes into panels of two by six rows. With 32 registers
+// panels are as equal as possible.
+std::vector<int> panel_widths(const KernelTable& t, int64_t n) {
+  int64_t vectors = (n + t.width - 1) / t.width;
   std::vector<int> r;
   if (t.width == 16) {
     const int64_t count = (vectors + t.panel_max - 1) / t.panel_max;
@@ -41,7 +42,7 @@ int64_t words_of(const KernelTable& t, int64_t k) {
 // A panel of words that each hold two rows' bf16; training packs the weights again at every step.
 void pack_pairs(const KernelTable& t, const Panel& p, const float* b, int64_t row_stride,
                 int64_t col_stride, int64_t k, float* out) {
-  const int64_t lanes = int64_t{p.nr} * t.width, words = words_of(t, k);
+  const int64_t lanes = p.lanes, words = words_of(t, k);
   if (p.width < lanes || (col_stride != 1 && row_stride != 1)) std::fill_n(out, words * lanes, 0.f);
   if (col_stride == 1) {
     b += p.n0;
@@ -71,10 +72,10 @@ void pack_pairs(const KernelTable& t, const Panel& p, const float* b, int64_t ro
     }
 }
 
-// A panel [k][nr * W]; training packs the weights again at every step.
+// A panel [k][lanes]; training packs the weights again at every step.
 void pack_floats(const KernelTable& t, const Panel& p, const float* b, int64_t row_stride,
                  int64_t col_stride, int64_t k, float* out) {
-  const int64_t lanes = int64_t{p.nr} * t.width;
+  const int64_t lanes = p.lanes;
   if (p.width < lanes)
     for (int64_t i = 0; i < k; ++i)
       std::fill(out + i * lanes + p.width, out + (i + 1) * lanes, 0.f);
@@ -93,14 +94,15 @@ void pack_floats(const KernelTable& t, const Panel& p, const float* b, int64_t r
 std::vector<Panel> panels_of(const KernelTable& t, int64_t k, int64_t n) {
   std::vector<Panel> panels;
   Panel p{};
-  for (const int nr : panel_widths(t, (n + t.width - 1) / t.width)) {
-    const int64_t lanes = int64_t{nr} * t.width;
+  for (const int nr : panel_widths(t, n)) {
+    const int64_t whole = int64_t{nr} * t.width, half = t.width / 2;
     p.nr = nr;
-    p.width = std::min(lanes, n - p.n0);
+    p.width = std::min(whole, n - p.n0);
+    p.lanes = t.halves && p.width <= whole - half ? whole - half : whole;
     panels.push_back(p);
     p.n0 += p.width;
-    p.w_off += k * lanes;
-    p.b_off += lanes;
+    p.w_off += k * p.lanes;
+    p.b_off += whole;
   }
   return panels;
 }

@@ -200,7 +200,7 @@ void PyramidConv::Impl::pack(const Source& s, const float* composed, float* pack
     for (const PhaseGroup& gx : s.groups) {
       const Kernel& kernel = s.kernels[at++];
       for (const Panel& p : kernel.panels) {
-        const int64_t step = int64_t{p.nr} * table->width;
+        const int64_t step = p.lanes;
         float* const panel = packed + kernel.w_off + p.w_off;
         for (int ty = 0; ty < d.k; ++ty)
           for (int tx = 0; tx < d.k; ++tx) {

@@ -145,6 +145,11 @@ EMULATED __m256 half_dpbf16(__m256 c, __m256i a, __m256i b) {
 __attribute__((noinline, unused)) static M512 dpbf16_ps(M512 c, M512bh a, M512bh b) {
   return {half_dpbf16(c.lo, a.lo, b.lo), half_dpbf16(c.hi, a.hi, b.hi)};
 }
+__attribute__((noinline, unused)) static __m256 dpbf16_ps(__m256 c, __m256i a, __m256i b) {
+  return half_dpbf16(c, a, b);
+}
+EMULATED __m256 castps512_ps256(M512 a) { return a.lo; }
+EMULATED M512 zextps256_ps512(__m256 a) { return {a, _mm256_setzero_ps()}; }
 // Eight bf16 in the lower halves of 32-bit elements, rounded to nearest even.
 EMULATED __m256i cvtneps(__m256 a) {
   const __m256i u = _mm256_castps_si256(flushed(a));
@@ -183,6 +188,7 @@ EMULATED M512bh cvtne2ps_pbh(M512 high, M512 low) {
 #define __m512 ::emulated::M512
 #define __m512i ::emulated::M512i
 #define __m512bh ::emulated::M512bh
+#define __m256bh __m256i
 #define _mm512_loadu_ps ::emulated::loadu_ps
 #define _mm512_storeu_ps ::emulated::storeu_ps
 #define _mm512_maskz_loadu_ps ::emulated::maskz_loadu_ps
@@ -215,5 +221,8 @@ EMULATED M512bh cvtne2ps_pbh(M512 high, M512 low) {
 #define _mm512_cmp_ps_mask(a, b, predicate) ::emulated::cmp_ps_mask<predicate>(a, b)
 #define _mm512_mask_blend_ps ::emulated::mask_blend_ps
 #define _mm512_permutexvar_epi16 ::emulated::permutexvar_epi16
+#define _mm512_castps512_ps256 ::emulated::castps512_ps256
+#define _mm512_zextps256_ps512 ::emulated::zextps256_ps512
 #define _mm512_dpbf16_ps ::emulated::dpbf16_ps
+#define _mm256_dpbf16_ps ::emulated::dpbf16_ps
 #define _mm512_cvtne2ps_pbh ::emulated::cvtne2ps_pbh

@@ -19,9 +19,7 @@ void set_panel(TileArgs& t, const WeightsView& b, const Panel& p) {
 }
 
 // The tiles of an epilogue; those of kAny store plain sums.
-const TileFn (&tiles_of(EpilogueKind kind))[kPanelMax + 1][kMaxRows + 1] {
-  return kTiles.fn[kind == kAny ? kPlain : kind];
-}
+const TileFns& tiles_of(EpilogueKind kind) { return kTiles.of[kind == kAny ? kPlain : kind]; }
 
 // Rows [m0, m1) that lie at equal distances in x, y and res.
 void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, int64_t rows,
@@ -63,7 +61,7 @@ void gemm_span(const GemmArgs& g, const float* x, float* y, const float* res, in
         t.prefetch = done < ahead ? next_b + done : block + (m - first) * t.lda;
         t.prefetch_end = t.prefetch + (done < ahead ? cap : mr * t.lda);
         done += cap;
-        fns[p.nr][mr](t);
+        fns.of(p, mr)(t);
         if (kind != kAny) continue;
         waiting += mr;
         if (i + 1 < tiles.count && (waiting + tiles.base + 1) * p.nr <= kLateVectors) continue;
@@ -195,19 +193,19 @@ void conv(const ConvArgs& a, int64_t r0, int64_t r1) {
       for (int64_t pi = 0; pi < a.b.panel_count; ++pi) {
         const Panel& p = a.b.panels[pi];
         set_panel(t, a.b, p);
-        t.b += taps.first * g.kw * words * p.nr * W;
+        t.b += taps.first * g.kw * words * p.lanes;
         float* const y = yr + o * g.ldy + p.n0;
         const float* const r = res ? res + o * g.ldr + p.n0 : nullptr;
         if (kind == kAny) {
           t.y = late;
           t.ldy = p.nr * W;
           t.last = W;
-          fns[p.nr][mr](t);
+          fns.of(p, mr)(t);
           finish_late(late, mr, p.nr, last_width(p), a.e, y, g.ldy, r, g.ldr);
         } else {
           t.y = y;
           t.res = r;
-          fns[p.nr][mr](t);
+          fns.of(p, mr)(t);
         }
       }
       o += mr;

@@ -19,13 +19,14 @@ struct EpilogueArgs {
 };
 
 /// A group of output channels computed together: `nr` vectors, of which `width` channels are real.
+/// `lanes` floats per row of weights: nr vectors, or with AVX-512 half a vector less.
 struct Panel {
-  int64_t n0, width, w_off, b_off;  // offsets in floats
+  int64_t n0, width, w_off, b_off, lanes;  // offsets in floats
   int nr;
 };
 
-/// Weights as the GEMM kernels read them: per panel [k][nr * W] floats, or in bf16
-/// [ceil(k / 2)][nr * W] pairs.
+/// Weights as the GEMM kernels read them: per panel [k][lanes] floats, or in bf16
+/// [ceil(k / 2)][lanes] pairs.
 struct WeightsView {
   const float* w;
   const float* bias;  // per panel, padded to whole vectors
@@ -124,10 +125,11 @@ struct AttentionArgs {
 };
 
 /// Everything one instruction set offers. `width` floats per vector; `panel_max` vectors per GEMM
-/// panel.
+/// panel, of which the last may be half a one with `halves`.
 struct KernelTable {
   const char* name;
   int width, panel_max;
+  bool halves;
   Precision precision;  // of gemm's and conv's factors
 
   void (*gemm)(const GemmArgs&, int64_t m0, int64_t m1);

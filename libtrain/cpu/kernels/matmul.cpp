@@ -12,7 +12,7 @@ constexpr EpilogueArgs kStoreOnly = {Act::kNone, 0, 0, 1, 0, false};
 template <int NR, int MR>
 constexpr void fill(TileFn (&fn)[kMaxRows + 1]) {
   if constexpr (MR > 0) {
-    fn[MR] = tile<MR, NR, kPlain>;
+    fn[MR] = tile<MR, NR, false, kPlain>;
     fill<NR, MR - 1>(fn);
   }
 }

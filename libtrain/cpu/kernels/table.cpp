@@ -11,6 +11,7 @@ constinit const KernelTable kTable = {
     .name = OCR_STRING(OCR_ISA_NS),
     .width = W,
     .panel_max = kPanelMax,
+    .halves = kHalves,
     .precision = Precision::kF32,
     .gemm = gemm,
     .gemm_scratch = gemm_scratch,

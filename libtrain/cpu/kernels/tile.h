@@ -128,17 +128,27 @@ __attribute__((noinline)) inline void finish_late(float* buf, int64_t rows, int 
     }
 }
 
+// With kHalf the last of the NR vectors of weights is half a vector.
+//
 // Every output element is one chain of multiply-adds over the segments in order, starting from the
 // bias: the same bits whatever MR, NR and the rows beside it.
-template <int MR, int NR, int E>
+template <int MR, int NR, bool kHalf, int E>
 void tile(const TileArgs& g) {
   constexpr int G = (MR + 3) / 4;  // row pointers: each serves 4 rows by address arithmetic
+  constexpr int F = NR - kHalf;    // whole vectors
+  constexpr int kLanes = F * W + (kHalf ? W / 2 : 0);
   V acc[MR][NR];
+  H half[MR];
   OCR_UNROLL
   for (int n = 0; n < NR; ++n) {
     const V v = load(g.bias + n * W);
     OCR_UNROLL
-    for (int m = 0; m < MR; ++m) acc[m][n] = v;
+    for (int m = 0; m < MR; ++m) {
+      if (n < F)
+        acc[m][n] = v;
+      else
+        half[m] = lower(v);
+    }
   }
   const float *b = g.b, *pf = g.prefetch, *const pf_end = g.prefetch_end;
   const int64_t lda = g.lda, lda3 = 3 * lda;
@@ -152,13 +162,16 @@ void tile(const TileArgs& g) {
   };
   auto step = [&](int u) __attribute__((always_inline)) {
     V bv[NR];
+    H bh;
     OCR_UNROLL
-    for (int n = 0; n < NR; ++n) bv[n] = load(b + W * (n + NR * u));
+    for (int n = 0; n < F; ++n) bv[n] = load(b + W * n + kLanes * u);
+    if constexpr (kHalf) bh = load_half(b + W * F + kLanes * u);
     OCR_UNROLL
     for (int m = 0; m < MR; ++m) {
       const V av = broadcast(row(m) + u);
       OCR_UNROLL
-      for (int n = 0; n < NR; ++n) acc[m][n] = multiply_add(av, bv[n], acc[m][n]);
+      for (int n = 0; n < F; ++n) acc[m][n] = multiply_add(av, bv[n], acc[m][n]);
+      if constexpr (kHalf) half[m] = multiply_add(lower(av), bh, half[m]);
     }
   };
   for (int64_t so = 0; so < g.outer; ++so)
@@ -175,16 +188,20 @@ void tile(const TileArgs& g) {
         step(0), step(1), step(2), step(3);
         OCR_UNROLL
         for (int i = 0; i < G; ++i) p[i] += 4;
-        b += 4 * NR * W;
+        b += 4 * kLanes;
       }
       for (; k > 0; --k) {
         hide();
         step(0);
         OCR_UNROLL
         for (int i = 0; i < G; ++i) p[i] += 1;
-        b += NR * W;
+        b += kLanes;
       }
     }
+  if constexpr (kHalf) {
+    OCR_UNROLL
+    for (int m = 0; m < MR; ++m) acc[m][F] = whole(half[m]);
+  }
   finish_tile<MR, NR, E>(acc, g);
 }
 
@@ -196,21 +213,31 @@ constexpr int rows_of(int nr) {
 constexpr int kPanelMax = 3, kMaxRows = 14;
 
 using TileFn = void (*)(const TileArgs&);
-struct TileTable {
-  TileFn fn[kAny][kPanelMax + 1][kMaxRows + 1];
+// [vectors][the last is half a vector][rows]
+struct TileFns {
+  TileFn fn[kPanelMax + 1][2][kMaxRows + 1];
+  TileFn of(const Panel& p, int64_t rows) const { return fn[p.nr][p.lanes % W != 0][rows]; }
 };
-template <int E, int NR, int MR>
-constexpr void fill_rows(TileTable& t) {
+struct TileTable {
+  TileFns of[kAny];
+};
+template <int E, int NR, bool kHalf, int MR>
+constexpr void fill_rows(TileFns& t) {
   if constexpr (MR > 0) {
-    t.fn[E][NR][MR] = tile<MR, NR, E>;
-    fill_rows<E, NR, MR - 1>(t);
+    t.fn[NR][kHalf][MR] = tile<MR, NR, kHalf, E>;
+    fill_rows<E, NR, kHalf, MR - 1>(t);
   }
+}
+template <int E, bool kHalf>
+constexpr void fill_panels(TileFns& t) {
+  fill_rows<E, 1, kHalf, rows_of(1)>(t);
+  fill_rows<E, 2, kHalf, rows_of(2)>(t);
+  fill_rows<E, 3, kHalf, rows_of(3)>(t);
 }
 template <int E>
 constexpr void fill_kind(TileTable& t) {
-  fill_rows<E, 1, rows_of(1)>(t);
-  fill_rows<E, 2, rows_of(2)>(t);
-  fill_rows<E, 3, rows_of(3)>(t);
+  fill_panels<E, false>(t.of[E]);
+  if constexpr (kHalves) fill_panels<E, true>(t.of[E]);
 }
 constexpr TileTable make_tiles() {
   TileTable t{};

@@ -75,6 +75,13 @@ OCR_INLINE VI shift_right(VI a) {
 OCR_INLINE V load_u8(const uint8_t* p) {  // reads 16 bytes
   return to_float(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
+// Half a vector, of which two cost no more than one whole where units are 256 bits wide (Zen 4).
+#define OCR_HALVES
+using H = __m256;
+OCR_INLINE H load_half(const float* p) { return _mm256_loadu_ps(p); }
+OCR_INLINE H lower(V v) { return _mm512_castps512_ps256(v); }
+OCR_INLINE V whole(H h) { return _mm512_zextps256_ps512(h); }
+OCR_INLINE H fma(H a, H b, H c) { return _mm256_fmadd_ps(a, b, c); }
 #elif OCR_ISA_LEVEL == 1
 using V = __m256;
 using M = __m256;
@@ -211,6 +218,16 @@ OCR_INLINE V load_u8(const uint8_t* p) {  // reads 4 bytes
   std::memcpy(&v, p, 4);
   return to_float(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(v)));
 }
+#endif
+
+#ifdef OCR_HALVES
+constexpr bool kHalves = true;
+#else
+constexpr bool kHalves = false;
+using H = V;  // no halves: for kernels that name them
+OCR_INLINE H load_half(const float* p) { return load(p); }
+OCR_INLINE H lower(V v) { return v; }
+OCR_INLINE V whole(H h) { return h; }
 #endif
 
 OCR_INLINE V abs(V a) { return and_bits(a, 0x7FFFFFFFu); }

@@ -19,6 +19,9 @@ constexpr int64_t kPerWord = 2;
 OCR_INLINE V multiply_add(V a, V b, V c) {
   return _mm512_dpbf16_ps(c, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
 }
+OCR_INLINE H multiply_add(H a, H b, H c) {
+  return _mm256_dpbf16_ps(c, __builtin_bit_cast(__m256bh, a), __builtin_bit_cast(__m256bh, b));
+}
 
 // x[0..n) as words, rounded to nearest even.
 inline void write_words(const float* x, int64_t n, float* words) {
@@ -51,6 +54,9 @@ constexpr int64_t kPerWord = 1;
 OCR_INLINE V multiply_add(V a, V b, V c) { return fma(a, b, c); }
 OCR_INLINE V pair(V first, V) { return first; }
 OCR_INLINE V broadcast(const float* p) { return set1(*p); }
+#ifdef OCR_HALVES
+OCR_INLINE H multiply_add(H a, H b, H c) { return fma(a, b, c); }
+#endif
 inline void write_words(const float* x, int64_t n, float* words) {
   std::memcpy(words, x, static_cast<size_t>(n) * sizeof(float));
 }
