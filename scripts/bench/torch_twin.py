@@ -2,8 +2,8 @@
 """A recogniser trained in PyTorch on what `ocr train` would see: same first weights, batches, learning rates.
 
 usage: train_batches RUN/config.yml | torch_twin.py OUT [--threads N] [--updates N]
-Reads standard input; the net must be CRNN with MobileNetV3 small, the optimiser Adam. Writes OUT (safetensors), which `ocr eval` and
-`ocr export` take as Global.pretrained_model. --updates N: stop early, and say the losses."""
+Reads standard input; the net must be CRNN with MobileNetV3 small, the optimiser Adam. Writes OUT (safetensors), which
+`ocr export` takes as Global.pretrained_model. --updates N: stop early, and say the losses."""
 import argparse
 import json
 import struct
