@@ -1,8 +1,12 @@
 // `ocr eval`: how well models read, find or classify labelled data, as deployed and as PaddleOCR's
 // own evaluation would run them.
+#include <stdlib.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -11,6 +15,7 @@
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
 #include "apps/ocr/log.h"
+#include "apps/ocr/trained_net.h"
 #include "apps/ocr/training_config.h"
 #include "libocr/data/dataset.h"
 #include "libocr/data/image_io.h"
@@ -25,6 +30,7 @@
 #include "libocr/training/export.h"
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
+#include "libtrain/train/archive.h"
 
 namespace app {
 namespace {
@@ -34,14 +40,17 @@ using train::config::Node;
 using train::config::TrainingConfig;
 
 constexpr const char* kExamples = R"(Examples:
-  ocr eval -c rec.yml --model rec.onnx                    the Eval section, deployed and as PaddleOCR
+  ocr eval -c output/rec/config.yml                       what was trained, on its Eval section
+  ocr eval -c rec.yml -o Global.pretrained_model=output/rec/latest
+  ocr eval -c rec.yml --model rec.onnx                    a model file on that section
   ocr eval --task rec --model rec.onnx --labels dev.txt   label files
   ocr eval --task det --model det.onnx --labels det.txt --images pages --gallery worst.html
   ocr eval --task e2e --set models=fast --labels det.txt   whole pages: boxes and their text
 )";
 
 constexpr const char* kClosing =
-    R"(Deployed: pages and lines enter the net as `ocr infer` gives them. PaddleOCR: lines at one width, longer ones
+    R"(Without a model a configuration's own is measured: the checkpoint that -o names, else save_model_dir/best_accuracy.
+Deployed: pages and lines enter the net as `ocr infer` gives them. PaddleOCR: lines at one width, longer ones
 squashed; pages by the configuration's DetResizeForTest and PostProcess. Strict numbers take the raw label, each
 sample once; see docs/eval.md.
 )";
@@ -63,12 +72,34 @@ struct Mode {
   bool squash_all = false;
 };
 
+// A folder of its own among the temporary files, removed with this.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "ocr_eval_XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      throw train::DeviceError(cat(name, ": ", std::strerror(errno), " (TMPDIR names a folder)"));
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 class Evaluation {
  public:
   explicit Evaluation(const Request& r) : r_(r) {
     if (!r.config.config.empty()) config_ = read_training_config(r.config, r.strict);
     choose_task();
     open_data();
+    if (config_ && task_ != Task::kE2e && !names_model()) deploy();
   }
 
   int run() {
@@ -98,6 +129,22 @@ class Evaluation {
       throw train::ConfigError("", 0, 0, cat("--task is det, rec, cls or e2e, not ", name));
     task_ = static_cast<Task>(it - names.begin());
     task_name_ = name;
+  }
+
+  bool names_model() const {
+    return !r_.model.empty() ||
+           std::any_of(r_.settings.begin(), r_.settings.end(), [this](const Given& g) {
+             const std::string key = parse_override(g.text, g.spelt).key;
+             return key == "models" || key == task_name_ + "_model_dir";
+           });
+  }
+
+  // The pipeline runs files, so the configuration's own net becomes one for as long as this lasts.
+  void deploy() {
+    const auto [graph, info] = TrainedNet(r_.config, *config_, r_.strict, "measured").deployed();
+    folder_.emplace();
+    train::write_file_atomically((folder_->path() / "inference.onnx").string(),
+                                 ocr::export_onnx(graph, info));
   }
 
   // Only the places of samples are taken from the data set; the pipeline does the rest.
@@ -146,6 +193,7 @@ class Evaluation {
       set("use_space_char", config_->global.use_space_char ? "true" : "false", where);
     }
     if (!r_.model.empty()) set((task_name_ + "_model_dir").c_str(), r_.model, "--model");
+    if (folder_) set((task_name_ + "_model_dir").c_str(), folder_->path().string(), "the training");
     for (const Given& g : r_.settings) {
       const Override given = parse_override(g.text, g.spelt);
       set(given.key.c_str(), given.value, g.spelt);
@@ -455,6 +503,7 @@ class Evaluation {
 
   const Request& r_;
   std::optional<TrainingConfig> config_;
+  std::optional<TemporaryFolder> folder_;  // of the configuration's own net
   Task task_ = Task::kRec;
   std::string task_name_;
   std::unique_ptr<ocr::OcrDataset> set_;

@@ -9,6 +9,7 @@
 #include "apps/ocr/command.h"
 #include "apps/ocr/commands.h"
 #include "apps/ocr/log.h"
+#include "apps/ocr/trained_net.h"
 #include "apps/ocr/training_config.h"
 #include "libocr/training/export.h"
 #include "libocr/training/replay.h"
@@ -16,7 +17,6 @@
 #include "libtrain/core/error.h"
 #include "libtrain/core/thread_pool.h"
 #include "libtrain/train/archive.h"
-#include "libtrain/train/trainer.h"
 
 namespace app {
 namespace {
@@ -56,19 +56,10 @@ class Export {
     train::ThreadPool pool(r_.threads > 0 ? r_.threads : train::usable_cpus());
     const train::PoolScope scope(&pool);
     prepare_folder();
-    build();
-    load();
+    TrainedNet net(r_.config, config_, r_.strict, "exported");
     open_samples();
-
-    const ocr::InputSize size = ocr::input_size(config_, *model_);
-    const std::string& type = config_.architecture.model_type;
-    std::vector<std::string> warnings;
-    ocr::ExportInfo info =
-        ocr::export_info(type, ocr::model_metadata(config_, encoder_.get(), size, warnings));
-    info.metadata["checkpoint"] = fs::path(checkpoint_).filename().string();
-    for (const std::string& w : warnings) log_warning(w);
-    const train::Graph graph = ocr::inference_graph(*model_, size);
-    const ocr::ReplayReport report = check(ocr::export_onnx(graph, info));
+    auto [graph, info] = net.deployed();
+    const ocr::ReplayReport report = check(net, ocr::export_onnx(graph, info));
     info.metadata["replayed"] = report.str();
     write(ocr::export_onnx(graph, info), graph);
     return kExitOk;
@@ -88,84 +79,6 @@ class Export {
           cat("Global.save_inference_dir: ", folder_, ": ", std::strerror(errno)));
   }
 
-  void build() {
-    const train::config::GlobalConfig& g = config_.global;
-    if (config_.architecture.model_type == "rec")
-      encoder_ = std::make_unique<ocr::TextEncoder>(ocr::TextEncoder::from_settings(
-          g.character_dict_path, g.use_space_char, g.max_text_length));
-    train::config::ReadContext context{r_.strict, {}};
-    model_ = ocr::models::build_model(config_.architecture,
-                                      encoder_ ? encoder_->dictionary().classes() : 0, context,
-                                      /*with_guides=*/false);
-    model_->initialize(static_cast<uint64_t>(g.seed));
-    if (config_.architecture.model_type == "det")
-      db_ = ocr::db_options(config_.post_process, context);
-    for (const std::string& w : context.warnings) log_warning(w);
-  }
-
-  // What -o names; else the best of the training, even where the configuration names the weights
-  // that it began with; else those.
-  std::string chosen_checkpoint() const {
-    const train::config::GlobalConfig& g = config_.global;
-    for (const Override& o : r_.config.overrides)
-      for (const auto& [key, file] : {std::pair("Global.pretrained_model", &g.pretrained_model),
-                                      {"Global.checkpoints", &g.checkpoints}})
-        if (o.key == key && !file->empty()) return *file;
-    const std::string named = !g.pretrained_model.empty() ? g.pretrained_model : g.checkpoints;
-    const std::string best = g.save_model_dir + "/best_accuracy";
-    if (named.empty() || named == best) return best;
-    if (!exists(train::checkpoint_file(best))) return named;
-    log_warning(cat("the configuration names ", named,
-                    ", which its training began with; exported is ", best,
-                    " (-o Global.pretrained_model=FILE chooses)"));
-    return best;
-  }
-
-  // Every weight of the net must be in the checkpoint.
-  void load() {
-    checkpoint_ = chosen_checkpoint();
-    if (!exists(checkpoint_) && !exists(train::checkpoint_file(checkpoint_)))
-      throw train::DeviceError(
-          cat("there is no checkpoint ", train::checkpoint_file(checkpoint_),
-              exists(checkpoint_ + ".pdparams") ? " (Paddle's .pdparams cannot be read)" : "",
-              "; -o Global.pretrained_model=FILE names one"));
-    train::WeightReport report = train::load_weights(*model_, checkpoint_);
-    std::erase_if(report.unknown, [](const std::string& name) {  // of a guide, as it should be
-      return name.find(".gtc_head.") != std::string::npos ||
-             name.find(".before_gtc.") != std::string::npos;
-    });
-    if (!report.other_shape.empty()) refuse_shape(report.other_shape[0]);
-    if (!report.missing.empty())
-      throw train::FormatError(cat(checkpoint_, " lacks ", report.missing.size(),
-                                   " of the net's tensors, the first: ", report.missing[0],
-                                   ": it is of another architecture"));
-    if (!report.unknown.empty())
-      log_warning(cat(report.unknown.size(), " tensors of ", checkpoint_,
-                      " are not in this net, the first: ", report.unknown[0]));
-    log_info(cat("weights: ", checkpoint_, ", ", report.kept, " tensors"));
-  }
-
-  static bool exists(const std::string& path) { return fs::is_regular_file(path); }
-
-  [[noreturn]] void refuse_shape(const std::string& name) const {
-    const std::string file =
-        exists(checkpoint_) ? checkpoint_ : train::checkpoint_file(checkpoint_);
-    const train::ArchiveReader reader = train::ArchiveReader::open(file);
-    const train::Shape saved = reader.get(reader.is_ours() ? "model." + name : name).shape();
-    train::Shape wanted;
-    for (const train::nn::StateEntry& e : model_->state_dict())
-      if (e.name == name) wanted = e.variable.shape();
-    std::string remedy = ": it is of another architecture";
-    if (encoder_ && name.starts_with("head.") && saved.rank() > 0 && saved[0] != wanted[0] &&
-        wanted[0] == encoder_->dictionary().classes())
-      remedy = cat(": the dictionary ", encoder_->dictionary().name(), " with",
-                   encoder_->dictionary().appended_space() ? "" : "out", " a space gives ",
-                   wanted[0], " classes, the checkpoint has ", saved[0],
-                   "; character_dict_path and use_space_char must be those of the training");
-    throw train::FormatError(
-        cat(file, ": ", name, " is ", saved.str(), ", the net has ", wanted.str(), remedy));
-  }
-
   void open_samples() {
     if (!config_.eval.present()) return;
     try {
@@ -176,16 +89,20 @@ class Export {
     }
   }
 
-  ocr::ReplayReport check(const std::string& bytes) {
+  ocr::ReplayReport check(TrainedNet& net, const std::string& bytes) {
     if (!eval_ || eval_->size() == 0)
       log_warning("no evaluation samples: the file is checked on random numbers only, not on text");
     ocr::ReplayOptions options;
     options.samples = r_.samples;
-    options.db = db_;
+    if (config_.architecture.model_type == "det") {
+      train::config::ReadContext context{r_.strict, {}};
+      options.db = ocr::db_options(config_.post_process, context);
+      for (const std::string& w : context.warnings) log_warning(w);
+    }
     ocr::ReplayReport report;
     try {
-      report = ocr::replay(*model_, bytes, config_.architecture.model_type, eval_.get(),
-                           encoder_ ? &encoder_->dictionary() : nullptr, options);
+      report = ocr::replay(net.model(), bytes, config_.architecture.model_type, eval_.get(),
+                           net.encoder() ? &net.encoder()->dictionary() : nullptr, options);
     } catch (const train::Error& e) {
       throw train::Error(cat("no file was written: ", e.what()));
     }
@@ -205,11 +122,8 @@ class Export {
 
   const Request& r_;
   TrainingConfig config_;
-  std::string folder_, checkpoint_;
-  std::unique_ptr<ocr::TextEncoder> encoder_;
-  std::unique_ptr<ocr::models::Model> model_;
+  std::string folder_;
   std::unique_ptr<ocr::OcrDataset> eval_;
-  ocr::DbOptions db_;
 };
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 usage: train_batches RUN/config.yml | torch_twin.py OUT [--threads N] [--updates N]
 Reads standard input; the net must be CRNN with MobileNetV3 small, the optimiser Adam. Writes OUT (safetensors), which
-`ocr export` takes as Global.pretrained_model. --updates N: stop early, and say the losses."""
+`ocr export` takes as Global.pretrained_model, and OUT.resume each 1,000 updates, from which it goes on where it was stopped.
+--updates N: stop early, and say the losses."""
 import argparse
 import json
+import pathlib
 import struct
 import sys
 import time
@@ -40,11 +42,21 @@ weights, start = torch_nets.read_record(sys.stdin.buffer)
 parameters = torch_nets.load("crnn_mv3", weights, {})
 optimizer = torch.optim.Adam(parameters, lr=1e-3, weight_decay=a.weight_decay, fused=True)
 updates = a.updates or start["updates"].item()
+resume, done = pathlib.Path(a.out + ".resume"), 0
+if resume.exists():
+    saved = torch.load(resume, weights_only=True)
+    done = saved["updates"]
+    optimizer.load_state_dict(saved["optimizer"])
+    with torch.no_grad():
+        for name, t in saved["weights"].items():
+            torch_nets.P[name].copy_(t)
 begin, recent = time.perf_counter(), []
 for step in range(updates):
     record = torch_nets.read_record(sys.stdin.buffer)
     if record is None:
         sys.exit(f"the batches end after {step} updates")
+    if step < done:
+        continue
     batch = record[1]
     torch_nets.batch.update(image=batch["image"], labels=batch["label"], lengths=batch["length"])
     optimizer.param_groups[0]["lr"] = batch["learning_rate"].item()
@@ -59,4 +71,7 @@ for step in range(updates):
         recent = []
     if (step + 1) % 1000 == 0:
         write_weights(a.out)
+        state = {"updates": step + 1, "optimizer": optimizer.state_dict(), "weights": {k: t.detach() for k, t in torch_nets.P.items()}}
+        torch.save(state, a.out + ".new")
+        pathlib.Path(a.out + ".new").replace(resume)
 write_weights(a.out)

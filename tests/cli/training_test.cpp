@@ -258,6 +258,22 @@ TEST_F(Training, ExportedModelReadsTheLines) {
                            (dir_ / "e.json").string()});
   ASSERT_EQ(eval.rc, 0) << eval.err;  // as the training measured: every line right
   EXPECT_EQ(json::parse(slurp(dir_ / "e.json"))["as PaddleOCR evaluates"]["strict"]["acc"], 1.0);
+  // Without a model: the configuration's own, with the same numbers.
+  const auto evaluated = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"eval", "-c", config, "--json", at("own.json")};
+    args.insert(args.end(), more.begin(), more.end());
+    return ocr(args);
+  };
+  const Result own = evaluated({"--mode", "paddle"});
+  ASSERT_EQ(own.rc, 0) << own.err;
+  EXPECT_NE(own.err.find("run/best_accuracy"), std::string::npos) << own.err;
+  EXPECT_EQ(slurp(dir_ / "own.json"), slurp(dir_ / "e.json"));
+  const Result latest = evaluated({"-o", "Global.pretrained_model=" + at("run/latest")});
+  EXPECT_EQ(latest.rc, 0) << latest.err;
+  EXPECT_NE(latest.err.find("run/latest"), std::string::npos) << latest.err;
+  const Result none = evaluated({"-o", "Global.pretrained_model=nowhere/best"});
+  EXPECT_EQ(none.rc, 1);
+  EXPECT_NE(none.err.find("no checkpoint nowhere/best.safetensors"), std::string::npos) << none.err;
 
   const auto refused = [&](std::vector<std::string> more, const char* why) {
     more.insert(more.begin(), {"-o", "Global.save_inference_dir=" + (dir_ / "no").string()});
