@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times one ONNX model in a peer runtime, in a process of its own; prints one JSON line like `ocr bench --json`.
 
-usage: net_run.py ort|openvino MODEL NxCxHxW THREADS SECONDS"""
+usage: net_run.py ort|openvino|openvino-bf16 MODEL NxCxHxW THREADS SECONDS"""
 import json
 import sys
 import time
@@ -26,8 +26,8 @@ else:
     net = core.read_model(model)
     net.reshape({net.inputs[0].get_any_name(): dims})
     request = core.compile_model(
-        net, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY",
-                     "NUM_STREAMS": 1}).create_infer_request()
+        net, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "bf16" if runtime.endswith("bf16") else "f32",
+                     "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1}).create_infer_request()
     run = lambda: request.infer([x])
 for _ in range(3):
     run()

@@ -168,6 +168,10 @@ void tile(const TileArgs& g) {
     if constexpr (kHalf) bh = load_half(b + W * F + kLanes * u);
     OCR_UNROLL
     for (int m = 0; m < MR; ++m) {
+      if constexpr (F == 0) {  // a Zen 4 loads two halves per cycle, but one whole vector
+        half[m] = multiply_add(broadcast_half(row(m) + u), bh, half[m]);
+        continue;
+      }
       const V av = broadcast(row(m) + u);
       OCR_UNROLL
       for (int n = 0; n < F; ++n) acc[m][n] = multiply_add(av, bv[n], acc[m][n]);

@@ -81,6 +81,7 @@ using H = __m256;
 OCR_INLINE H load_half(const float* p) { return _mm256_loadu_ps(p); }
 OCR_INLINE H lower(V v) { return _mm512_castps512_ps256(v); }
 OCR_INLINE V whole(H h) { return _mm512_zextps256_ps512(h); }
+OCR_INLINE H set1_half(float x) { return _mm256_set1_ps(x); }
 OCR_INLINE H fma(H a, H b, H c) { return _mm256_fmadd_ps(a, b, c); }
 #elif OCR_ISA_LEVEL == 1
 using V = __m256;
@@ -228,6 +229,7 @@ using H = V;  // no halves: for kernels that name them
 OCR_INLINE H load_half(const float* p) { return load(p); }
 OCR_INLINE H lower(V v) { return v; }
 OCR_INLINE V whole(H h) { return h; }
+OCR_INLINE H set1_half(float x) { return set1(x); }
 #endif
 
 OCR_INLINE V abs(V a) { return and_bits(a, 0x7FFFFFFFu); }

@@ -48,6 +48,11 @@ OCR_INLINE V broadcast(const float* p) {
   std::memcpy(&word, p, sizeof word);
   return set1(word);
 }
+OCR_INLINE H broadcast_half(const float* p) {
+  float word;
+  std::memcpy(&word, p, sizeof word);
+  return set1_half(word);
+}
 #else
 constexpr bool kPairs = false;
 constexpr int64_t kPerWord = 1;
@@ -57,6 +62,7 @@ OCR_INLINE V broadcast(const float* p) { return set1(*p); }
 #ifdef OCR_HALVES
 OCR_INLINE H multiply_add(H a, H b, H c) { return fma(a, b, c); }
 #endif
+OCR_INLINE H broadcast_half(const float* p) { return set1_half(*p); }
 inline void write_words(const float* x, int64_t n, float* words) {
   std::memcpy(words, x, static_cast<size_t>(n) * sizeof(float));
 }
