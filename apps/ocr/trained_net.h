@@ -25,7 +25,6 @@ class TrainedNet {
   ocr::models::Model& model() { return *model_; }
   /// Of a recogniser, else null.
   const ocr::TextEncoder* encoder() const { return encoder_.get(); }
-  const std::string& checkpoint() const { return checkpoint_; }
 
   /// The deployed net and what its file is to say of its use; warnings are logged.
   struct Deployed {

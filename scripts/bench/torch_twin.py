@@ -3,7 +3,7 @@
 
 usage: train_batches RUN/config.yml | torch_twin.py OUT [--threads N] [--updates N]
 Reads standard input; the net must be CRNN with MobileNetV3 small, the optimiser Adam. Writes OUT (safetensors), which
-`ocr export` takes as Global.pretrained_model, and OUT.resume each 1,000 updates, from which it goes on where it was stopped.
+`ocr eval` and `ocr export` take as Global.pretrained_model, and OUT.resume each 1,000 updates, from which it goes on where it was stopped.
 --updates N: stop early, and say the losses."""
 import argparse
 import json
